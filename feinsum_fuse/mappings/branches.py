@@ -15,7 +15,7 @@ from ..schedule.makespan import makespan_of
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
-from .lanes import SCATTERED, is_contiguous, is_read_across, lanes_of, possible_lanes
+from .lanes import SCATTERED, fills, is_contiguous, is_read_across, lanes_of, possible_lanes
 from .segments import GROUP_POINTS, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -284,9 +284,15 @@ class Branch:
         result: dict[str, str | None] = {}
         for einsum in self.segment.einsums:
             possible = possible_lanes(einsum, sums=self.plan.sums)
-            long = [v for v in possible if self.tiles[einsum.name][v] >= self.plan.width]
+            long = [v for v in possible if self.fills(einsum, v)]
             result[einsum.name] = self.chooser.choose(Choice.of("lane", einsum.name, best[einsum.name], [*long, None]))
         return result
+
+    def fills(self, einsum: Einsum, variable: str) -> bool:
+        """Whether a variable has iterations enough to be lanes."""
+        if self.plan.components.on_items:
+            return self.tiles[einsum.name][variable] >= self.plan.width
+        return fills(einsum, variable, self.tiles[einsum.name][variable], self.plan.width)
 
 
 def _variables(rows: RowVariables) -> str | constantdict[str, str]:

@@ -52,7 +52,7 @@ def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int
         for variable in possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
-            if width > 1 and isinstance(bound, int) and bound >= width:
+            if width > 1 and isinstance(bound, int) and fills(einsum, variable, bound, width):
                 costs.append((cost_of(segment, einsum, variable, rows, tile, width, scattered, turned=turned), variable))
         cost, best = min(costs, key=lambda pair: pair[0])
         chosen[einsum.name] = best
@@ -81,6 +81,14 @@ def cost_of(
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * _outputs(einsum)
     return cost
+
+
+def fills(einsum: Einsum, variable: str, length: int, width: int) -> bool:
+    """Whether a variable with so many iterations may be the lanes of a vector, which need not all be in use.
+
+    Sums in lanes have all of them: what is added up at the end would be mostly nothing.
+    """
+    return 2 * length > width if variable in einsum.output_variables else length >= width
 
 
 def possible_lanes(einsum: Einsum, *, sums: bool = True) -> tuple[str, ...]:

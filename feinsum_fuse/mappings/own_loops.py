@@ -64,7 +64,7 @@ class OwnLoops:
         self.tiles = dict(branch.tiles[einsum.name])
         lane = branch.lanes[einsum.name]
         width = branch.plan.width
-        self.vector = lane if lane is not None and self.tiles[lane] >= width > 1 else None
+        self.vector = lane if lane is not None and width > 1 and branch.fills(einsum, lane) else None
         """The variable of the lanes."""
         self.piece = branch.pieces[einsum.name] if self.vector is not None else 1
         self.lanes = width * self.piece if self.vector is not None else 1

@@ -29,8 +29,8 @@ class Vectorize(Step):
     Before: ``for l in [0, 8): acc[i, 8*j + l] += a[i] * B[k, 8*j + l]``. After: ``acc[i, j] += a[i] * vload8(&B[k, 8*j])``, ``acc`` an
     array of ``float8``. Private tiles whose every access has the lanes along one axis become arrays of vectors; others are stored with the
     lanes' axis last, and filled by vectors, or by square blocks that are transposed; arrays of the kernel stay as they are. Where the
-    length does not divide, whole vectors are computed on owned tiles and what leaves them is cut. Invariant: lane
-    ``l`` computes what iteration ``l`` did.
+    length does not divide, or loops have fewer iterations than the shortest vectors that all of them fit, whole vectors are computed on
+    owned tiles and what leaves them is cut. Invariant: lane ``l`` computes what iteration ``l`` did.
     """
 
     loops: tuple[LoopRef, ...]
@@ -40,10 +40,9 @@ class Vectorize(Step):
         for ref, loop in zip(self.loops, loops, strict=True):
             self._check(nest, ref, loop)
         names = {loop.name for loop in loops}
-        if len({loop.extent for loop in loops}) > 1:
-            raise VectorAccessError(f"{self}: the loops have different lengths")
-        lanes = loops[0].extent or 0
-        body = rebuilt(nest.body, lambda n: (n.changed(binding="vector"),) if isinstance(n, For) and n.name in names else (n,))
+        longest = max(loop.extent or 0 for loop in loops)
+        lanes = min(length for length in LANES if length >= longest)
+        body = rebuilt(nest.body, lambda n: (_on_lanes(n, lanes),) if isinstance(n, For) and n.name in names else (n,))
         nest = nest.replace(body=body)
         for tile in list(nest.tiles.values()):
             nest = _laid_out(nest, tile, names, lanes)
@@ -53,15 +52,22 @@ class Vectorize(Step):
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")
         check_alone(nest, loop, self)
-        if loop.extent not in LANES:
-            raise VectorAccessError(
-                f"{self}: {ref} has {loop.extent} iterations; OpenCL has no such vectors", hint=f"Split it by {', '.join(map(str, LANES))}."
-            )
+        if loop.extent is None or loop.extent > LANES[-1]:
+            size = "an unknown number of" if loop.extent is None else loop.extent
+            hint = f"Split it by {', '.join(map(str, LANES))}."
+            raise VectorAccessError(f"{self}: {ref} has {size} iterations; OpenCL has no such vectors", hint=hint)
         if any(isinstance(node, For) for node in loop.body):
             raise NestOrderError(f"{self}: {ref} is not innermost", hint="Put the loop whose iterations become lanes last.")
         for r in loop.refs:
             if is_reduction(nest, loop, r.einsum):
                 raise ReductionBindingError(f"{self}: {r} is a reduction loop", hint="Insert RFactor first.")
+
+
+def _on_lanes(loop: For, lanes: int) -> For:
+    """The loop as so many lanes, of which those beyond its own iterations do not count."""
+    assert loop.extent is not None
+    limits = (Affine((), loop.extent - 1) - Affine.variable(loop.name),) if loop.extent < lanes else ()
+    return loop.changed(extent=lanes, limits=(*loop.limits, *limits), binding="vector")
 
 
 def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:
