@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -137,9 +137,15 @@ class OwnLoops:
         return self.choose(Choice.of("second", self.einsum.name, best, [*found, None]))
 
     def _reused(self) -> str | None:
-        """The variable in whose iterations a vector is used again, the longest first."""
+        """The variable in whose iterations a vector is used again: one whose rows lie together in what they read, then the longest."""
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        return max(found, key=lambda v: (self._reuses(v), self.tiles[v]), default=None)
+        return max(found, key=lambda v: (self._reuses(v), self._lies_together(v), self.tiles[v]), default=None)
+
+    def _lies_together(self, variable: str) -> bool:
+        """Whether enough rows along a variable are neighbours in an operand of which each row reads a number for all lanes."""
+        if not self.reductions or 2 * self.tiles[variable] < self.accumulators:
+            return False
+        return any(self.vector not in a.variables and is_contiguous(a, variable) for a in self.einsum.operands)
 
     def _used_again(self) -> str | None:
         """The same, if there is such a vector and the innermost variable does not use it again anyway."""
@@ -200,7 +206,27 @@ class OwnLoops:
         held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
         room = min(self.accumulators, self.registers - held)
         most = min(self.tiles[second], max(1, room // vectors))
+        if not self.sums:
+            most = min(most, self._kept_lines(second) - vectors)
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+    def _kept_lines(self, second: str) -> int:
+        """Rows of an operand, read along the reductions side by side, of which the nearest cache keeps each one's current line.
+
+        It takes a line's place in it from the address within a page, as caches do that are looked up while the page is translated: of rows
+        whole pages apart it keeps as many as there are pages in it.
+        """
+        target = self.branch.plan.target
+        ways = max(1, target.nearest_cache_bytes // target.page_bytes)
+        kept = [MOST_INSTANCES]
+        for access in self.einsum.operands:
+            axes = [axis for axis, index in enumerate(access.indices) if second in index.variables]
+            if not axes or access.indices[-1].bare not in self.reductions or access.tensor in self.branch.segment.written:
+                continue
+            inner = prod(self.branch.segment.cascade.fixed_shape(access.tensor)[axes[0] + 1 :])
+            apart = gcd(inner * np.dtype(self.branch.segment.cascade.tensors[access.tensor].dtype).itemsize, target.page_bytes)
+            kept.append(max(MOST_VECTORS + 1, ways * target.page_bytes // apart))
+        return min(kept)
 
     def _held_between(self) -> int:
         """Registers for what a point computes before its product: results of functions, else of a sum."""

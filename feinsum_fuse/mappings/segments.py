@@ -242,9 +242,14 @@ class Segment:
     def loops(self) -> tuple[Shared, ...]:
         """The loops that all of the Einsums can share; best first.
 
-        Best is what lets the most Einsums use an operand again in the next iteration, then what is longest.
+        Best is what lets the most Einsums use an operand again in the next iteration, then what is longest, then what cuts lines of the
+        fewest tensors.
         """
-        return tuple(sorted(self.shared, key=lambda loop: (-loop.reused, -loop.extent)))
+        return tuple(sorted(self.shared, key=lambda loop: (-loop.reused, -loop.extent, self._cut_by(loop))))
+
+    def _cut_by(self, loop: Shared) -> int:
+        """How many accesses have lines along a loop."""
+        return sum(_lies_together(access, loop.rows[e.name]) for e in self.einsums for access in (*e.operands, e.output) if access.indices)
 
     @cached_property
     def batches(self) -> tuple[RowVariables, ...]:
