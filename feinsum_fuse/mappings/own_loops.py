@@ -211,7 +211,7 @@ class OwnLoops:
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
 
     def _kept_lines(self, second: str) -> int:
-        """Rows of an operand, read along the reductions side by side, of which the nearest cache keeps each one's current line.
+        """Rows of an operand, read element by element along the reductions, of which the nearest cache keeps each one's current line.
 
         It takes a line's place in it from the address within a page, as caches do that are looked up while the page is translated: of rows
         whole pages apart it keeps as many as there are pages in it.
