@@ -93,6 +93,13 @@ class Cascade(EinsumSequence):
         expect(variables, collection("names of rank variables", TEXT), "the order of the copy's axes", CascadeError)
         return Pack(einsum, operand, tuple(variables)).apply(self)
 
+    def unpack(self, einsum: str, variables: Sequence[str]) -> Cascade:
+        """The cascade with an output that is computed in another order: :class:`feinsum_fuse.cascades.rewriting.packing.Unpack`."""
+        from .rewriting.packing import Unpack
+
+        expect(variables, collection("names of rank variables", TEXT), "the order of the axes", CascadeError)
+        return Unpack(einsum, tuple(variables)).apply(self)
+
     def recompute(self, einsum: str) -> Cascade:
         """The cascade without an intermediate: :class:`feinsum_fuse.cascades.rewriting.intermediates.Recompute`."""
         from .rewriting.intermediates import Recompute

@@ -15,7 +15,7 @@ from ..schedule.makespan import makespan_of
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
-from .lanes import SCATTERED, fills, is_contiguous, is_read_across, lanes_of, possible_lanes
+from .lanes import SCATTERED, USED_FROM_MEMORY, fills, is_contiguous, is_read_across, lanes_of, possible_lanes
 from .segments import GROUP_POINTS, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -88,8 +88,8 @@ class Branch:
         if not found or not self.plan.groups:
             return {}
         # Rows whose intermediates fit a core's cache come first, then those of whole lines if nothing is summed up, those for which
-        # groups read less again from memory, those with cheaper vectors, and those for which much less is read again from the nearest
-        # cache; else the order stays.
+        # groups read less again from memory, those that leave its lines whole, those with cheaper vectors, and those for which much
+        # less is read again from the nearest cache; else the order stays.
         near, far = self.plan.target.nearest_cache_bytes, self.plan.target.core_cache_bytes
         vectors = [self._cheapest_lanes(rows) for rows in found]
         found = [
@@ -100,6 +100,7 @@ class Branch:
                     not self.segment.fits(pair[1], self.plan.budget),
                     self._in_pieces(pair[1]),
                     self._read_again(pair[1], far),
+                    self._cuts_lines(pair[1]),
                     pair[0] > DEARER * min(vectors),
                     self._read_again(pair[1], near) // 2,
                 ),
@@ -125,6 +126,26 @@ class Branch:
         few = self.segment.extent(rows) * problems < FEWEST * self.plan.target.units
         last = self.segment.einsums[-1]
         return few, size.bit_length() // 2, [row == rows[last.name] for row in last.output_variables].index(True)
+
+    def _cuts_lines(self, rows: RowVariables) -> bool:
+        """Whether groups of these rows take a line or two here and there of an operand in memory that few vectors use, or rows are few.
+
+        Where nothing is summed up ``_in_pieces`` says more.
+        """
+        problems = prod(map(self.segment.extent, self.segment.batches))
+        if self.segment.extent(rows) * problems < FEWEST * self.plan.target.units:
+            return True
+        caches, around = self.plan.target.units * self.plan.target.core_cache_bytes, self.segment.around
+        return any(
+            is_contiguous(access, rows[einsum.name])
+            and access.tensor not in self.segment.written
+            and self._usual_tile(rows) * np.dtype(around.cascade.tensors[access.tensor].dtype).itemsize <= 2 * self.plan.target.line_bytes
+            and around.tensor_bytes(access.tensor) > caches * problems
+            and einsum.box_points <= USED_FROM_MEMORY * self.plan.width * prod(around.cascade.fixed_shape(access.tensor))
+            for einsum in self.segment.einsums
+            if einsum.reduction_variables
+            for access in einsum.operands
+        )
 
     def _cheapest_lanes(self, rows: RowVariables) -> float:
         """The cost of the vectors that go best with groups of these rows."""

@@ -18,7 +18,7 @@ SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
 
 
-USED = 8
+USED_FROM_MEMORY = 8
 """How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
 
@@ -155,7 +155,7 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
         tensor = cascade.tensors[access.tensor]
         outer = {v for index in access.indices[:-1] for v in index.variables}
         again = prod(n for v, n in einsum.sizes.items() if v not in access.variables and isinstance(n, int))
-        if again > USED or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
+        if again > USED_FROM_MEMORY or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
             continue
         if prod(cascade.fixed_shape(access.tensor)) * np.dtype(tensor.dtype).itemsize > target.units * target.core_cache_bytes:
             return True

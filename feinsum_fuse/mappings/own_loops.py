@@ -161,7 +161,8 @@ class OwnLoops:
         """The variable along which lines lie of which lanes touch an element each, as in a transposition."""
         if self.vector is None:
             return None
-        own = {*self.branch.segment.keeps, *self.branch.turned(self.einsum)}  # tiles, which are stored as lanes want them
+        # Tiles are stored as lanes want them: those of what writes them, if a copy's lanes lie otherwise.
+        own = {*self.branch.segment.keeps, *self.branch.turned(self.einsum)} - self._written_across()
         touched = [a for a in (*self.einsum.operands, self.einsum.output) if a.tensor not in own]
         across = [a for a in touched if self.vector in a.variables and not is_contiguous(a, self.vector)]
         found = [v for v in self.einsum.output_variables if v != self.vector and any(is_contiguous(access, v) for access in across)]
@@ -174,6 +175,16 @@ class OwnLoops:
         if index is None or self.lane in {None, index} or not self.einsum.is_copy or self.einsum.accumulate not in BYTE_TYPES:
             return None
         return index if self.einsum.sizes[index] == DOT_PRODUCT.deep else None
+
+    def _written_across(self) -> set[str]:
+        """The tiles that this Einsum copies and whose lanes, where they are written, go along another axis than here."""
+        if not self.einsum.is_copy or self.vector is None:
+            return set()
+        (read,) = self.einsum.operands
+        writers = [other for other in self.branch.segment.einsums if other.output.tensor == read.tensor]
+        lanes = [(other, self.branch.lanes[other.name]) for other in writers]
+        across = any(lane is not None and is_contiguous(other.output, lane) for other, lane in lanes)
+        return {read.tensor} if across and not is_contiguous(read, self.vector) else set()
 
     def _along(self, second: str | None) -> str | None:
         """The other side of a register tile of scalars, or of vectors that are summed up."""

@@ -2,7 +2,8 @@
 
 Einsums of three and more factors are contracted pairwise where that saves operations. Of symmetric outputs half is computed. Reductions are
 split where the output alone gives the groups too little to do, or makes each of them read all of what is reduced. Operands of large
-products are packed: into panels for each group's columns, and so that what follows in a reduction does so in memory.
+products are packed: into panels for each group's columns, and so that what follows in a reduction does so in memory. Where the output is
+smaller than an operand that lies otherwise, it is the output that is moved.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from ..cascades.rewriting.contraction_order import ContractionOrder, best_order,
 from ..cascades.rewriting.interleaving import Interleave
 from ..cascades.rewriting.intermediates import without_doubles
 from ..cascades.rewriting.online import Online
-from ..cascades.rewriting.packing import Pack
+from ..cascades.rewriting.packing import Pack, Unpack
 from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import is_contiguous, is_read_across
+from .lanes import fills, is_contiguous, is_read_across
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -69,6 +70,9 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         cascade = split.apply(cascade) if split is not None else cascade
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
+    for einsum in cascade.einsums:
+        unpacking = _unpacking(cascade, einsum, target)
+        cascade = unpacking.apply(cascade) if unpacking is not None else cascade
     for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]:
         interleaving = _interleaved(cascade, packing)
         cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
@@ -173,6 +177,32 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | None:
+    """The order in which to compute this Einsum's output, if lanes lie together in a large operand so, and the output is what moves less.
+
+    Such an operand has neighbours along another of the output's variables than its last one. It is used too few times to be packed for
+    less, and the rows that a group takes are too long to be packed near by. The output's axes are in its order, so that what is read from
+    memory is read from end to end.
+    """
+    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
+    access = max(einsum.operands, key=lambda a: _elements(einsum, a), default=None)
+    if columns is None or not access or not access.variables or einsum.guards or not _stands_alone(cascade, einsum):
+        return None
+    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    outputs = prod(sizes[v] for v in einsum.output_variables)
+    elements, last = _elements(einsum, access), access.variables[-1]
+    size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
+    if last in (columns, *einsum.reduction_variables) or outputs >= elements or size <= target.units * target.core_cache_bytes:
+        return None
+    if einsum.box_points >= USED * elements or not fills(einsum, last, sizes[last], target.lanes(einsum.accumulate)):
+        return None
+    rows = max(sizes[v] for v in access.variables if v in einsum.output_variables and v != columns)
+    if size * LEAST_ROWS <= rows * (target.core_cache_bytes // PANEL):
+        return None
+    kept = [v for v in access.variables if v in einsum.output_variables and v != last]
+    return Unpack(einsum.name, (*kept, *(v for v in einsum.output_variables if v not in access.variables), last))
 
 
 def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.rewriting.packing import Pack
+from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json, rewritten
 from feinsum_fuse.errors import CascadeError
 from feinsum_fuse.formats.affine import Affine
@@ -99,3 +99,37 @@ def test_unknown_sizes_and_what_depends_on_others_are_refused() -> None:
         tied.pack("Z_part", 0, ["k_part", "m", "k"])
     with pytest.raises(CascadeError, match="names of rank variables"):
         cascade.pack("Z", 1, "kn")
+
+
+UNPACKED = {
+    "a sum": (["Z[m,n] = A[k,n,m] * B[k]"], {"M": 7, "N": 5, "K": 11}, "Z", ("n", "m")),
+    "an intermediate": (["T[m,n] = max(A[n,k] + B[k,m])", "Z[m,n] = exp(T[m,n])"], {"M": 17, "N": 5, "K": 3}, "T", ("n", "m")),
+    "no reduction": (["Z[a,b,c] = A[c,a] * B[b]"], {"A": 3, "B": 1, "C": 19}, "Z", ("b", "c", "a")),
+    "as it lies": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 4, "N": 5, "K": 3}, "Z", ("m", "n")),
+}
+
+
+@pytest.mark.parametrize("name", UNPACKED)
+def test_outputs_in_another_order(name: str) -> None:
+    lines, sizes, einsum, variables = UNPACKED[name]
+    cascade = ff.cascade(lines, sizes=sizes, dtypes={"All": "float64"})
+    after = cascade.unpack(einsum, variables)
+    assert [e.name for e in after.einsums[:2]] == [f"{einsum}_packed", einsum]
+    check(cascade, after, on_device=name == "a sum")
+    assert after.outputs == cascade.outputs
+    assert rewritten(cascade, rewritings_from_json(rewritings_to_json(after.rewritings))) == after
+
+
+def test_outputs_that_are_refused_another_order() -> None:
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": 4, "N": 5, "K": 3})
+    for variables in (("m",), ("m", "k"), ("m", "n", "n"), ()):
+        with pytest.raises(CascadeError, match="name each variable"):
+            Unpack("Z", variables).apply(cascade)
+    with pytest.raises(CascadeError, match="names of rank variables"):
+        cascade.unpack("Z", "nm")
+    with pytest.raises(CascadeError, match="not known"):
+        ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": 4, "N": "n", "K": 3}).unpack("Z", ["n", "m"])
+    with pytest.raises(CascadeError, match="bare variables"):
+        ff.cascade(["Z[Q: p+r] = A[p] * B[r]"], sizes={"P": 3, "R": 2}).unpack("Z", ["p", "r"])
+    with pytest.raises(CascadeError, match="does not run over a box"):
+        cascade.split_reduction("Z", "k", 2).unpack("Z_part", ["n", "m", "k_part"])

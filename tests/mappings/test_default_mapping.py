@@ -58,6 +58,10 @@ def cases() -> Iterator[tuple[str, Cascade]]:
     yield "polynomial product", ff.cascade(["Z[Q: p+r] = A[p] * B[r]"], sizes={"P": 37, "R": 11})
     yield "strided convolution", ff.cascade(["O[m,p] = I[c, H: 2*p+r] * W[m,c,r]"], sizes={"M": 16, "P": 41, "C": 3, "R": 5})
     yield "gram matrix", ff.cascade(["Z[m,n] = A[M: m, k] * A[M: n, k]"], sizes={"M": 33, "N": 33, "K": 21})
+    short = {"A": 3, "B": 7, "C": 2, "D": 5, "E": 3, "F": 6, "G": 11}
+    yield "short axes", ff.cascade(["Z[a,b,c,d,e,f] = A[g,f,a,c] * B[d,e,g,b]"], sizes=short)
+    short = {"A": 9, "B": 3, "C": 5, "K": 7}
+    yield "short axes of doubles", ff.cascade(["Z[a,b,c] = A[c,k,a] * B[k,b]"], sizes=short, dtypes={"All": "float64"})
     yield "maximum", ff.cascade(["Z[m,n] = max(A[m,k] + B[k,n])"], sizes={"M": 67, "N": 45, "K": 33})
     for name, text in (("recurrence", "Y[i] = Y[I: i-1] * A[i]"), ("recurrences in rows", "Y[m, i] = Y[m, I: i-1] + A[m, i]")):
         yield name, recurrence(text)

@@ -19,7 +19,7 @@ from feinsum_fuse.mappings.default_mapping import default_mapping, default_space
 from feinsum_fuse.mappings.family import CHOICE_KINDS, Family
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.mappings.suited import suited
-from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits
+from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits, Target
 from tests.generators.workloads import KINDS as WORKLOADS
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
@@ -240,3 +240,35 @@ def test_sums_that_go_through_the_same_array_read_it_once() -> None:
     assert kernels(Family(default_spec(long)).mapping()) == 2  # a row of 9 MB is in no core's cache
     other = ff.cascade(["S[m] = X[m, k]", "T[k] = X[m, k]"], sizes={"M": 300, "K": 700})
     assert kernels(Family(default_spec(other)).mapping()) >= 2  # of different rows
+
+
+def taken(line: str, sizes: dict[str, int], target: Target = ANY_DEVICE) -> dict[str, object]:
+    """Kind of decision -> what the rules take for an Einsum Z."""
+    choices = Family(default_space(ff.cascade([line], sizes=sizes), target=target), target).choices()
+    return {choice.kind: choice.usual for choice in choices if choice.about in ("", "Z")}
+
+
+@pytest.mark.parametrize(("columns", "lane"), [(4, "m"), (5, "n"), (7, "n"), (9, "n")])
+def test_lanes_along_axes_shorter_than_vectors(columns: int, lane: str) -> None:
+    """More than half of the lanes of a vector are in use; with fewer a shorter vector would do as much."""
+    assert taken("Z[m,n] = A[m,k] * B[k,n]", {"M": 512, "N": columns, "K": 100})["lane"] == lane
+
+
+def test_sums_in_lanes_have_whole_vectors() -> None:
+    lanes = next(c for c in Family(default_space(ff.cascade(["Z[m] = A[m,k]"], sizes={"M": 512, "K": 7}))).choices() if c.kind == "lane")
+    assert "k" not in lanes.options
+
+
+def test_rows_that_lie_together_make_a_register_tile() -> None:
+    """Numbers for all lanes are then read from one line after another; short axes do not fill a tile."""
+    line = "Z[a,b,c] = A[b,d,a] * B[d,c]"
+    assert taken(line, {"A": 64, "B": 96, "C": 16, "D": 32})["second"] == "a"
+    assert taken(line, {"A": 4, "B": 96, "C": 16, "D": 32})["second"] == "b"
+
+
+@pytest.mark.parametrize(("length", "most"), [(1000, 12), (1024, 7), (2048, 7), (512, 12)])
+def test_rows_whole_pages_apart_are_no_more_than_a_cache_keeps(length: int, most: int) -> None:
+    """A cache of 32 KiB has eight lines for each place in a page: seven rows, and what they are multiplied with."""
+    target = replace(ANY_DEVICE, vector_registers=32)
+    down = taken("Z[m,n] = A[m,k] * B[k,n]", {"M": 4096, "N": 8, "K": length}, target)["down"]
+    assert isinstance(down, int) and (down <= most if most < 12 else down >= most)

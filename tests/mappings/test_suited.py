@@ -9,7 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.contraction_order import ContractionOrder
-from feinsum_fuse.cascades.rewriting.packing import Pack
+from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.cascades.rewriting.triangle import Triangle
 from feinsum_fuse.cascades.sequence import Rewriting
@@ -93,6 +93,23 @@ def test_packed_operands(line: str, sizes: dict[str, int], packings: list[Pack])
         paths = {placed.node.einsum: path for path in spec.mapping.paths() if isinstance((placed := path[-1]).node, Compute)}
         shared = {p.position for p in paths["Z"]} & {p.position for p in paths[after.einsums[-2].name]}
         assert any(isinstance(p.node, Spatial) and p.node.rank_variable == "n" for p in paths["Z"] if p.position in shared)
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "order"),
+    [
+        ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 190, "B": 15, "C": 180, "D": 200}, ("c", "b", "a")),
+        ("Z[a, b, c, d] = A[d, b, e, a] * B[e, c]", {"A": 50, "B": 40, "C": 16, "D": 45, "E": 60}, ("d", "b", "c", "a")),
+        ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 190, "B": 15, "C": 180, "D": 10}, None),  # the output is larger
+        ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 19, "B": 15, "C": 180, "D": 20}, None),  # a core's cache holds the operand
+        ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 190, "B": 96, "C": 180, "D": 200}, None),  # a copy is used often enough
+        ("Z[a, b, c] = A[d, c, a] * B[b, d]", {"A": 3, "B": 15, "C": 3000, "D": 800}, None),  # too short for lanes
+        ("Z[a, b, c] = A[d, a, c] * B[b, d]", {"A": 190, "B": 15, "C": 180, "D": 200}, None),  # as it should lie
+    ],
+)
+def test_outputs_that_are_moved_in_place_of_operands(line: str, sizes: dict[str, int], order: tuple[str, ...] | None) -> None:
+    found = [rewriting for rewriting in suited(ff.cascade([line], sizes=sizes)).rewritings if isinstance(rewriting, Unpack)]
+    assert found == ([] if order is None else [Unpack("Z", order)])
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ from .interleaving import Interleave
 from .intermediates import Recompute, Share
 from .one_pass import OnePass
 from .online import Online
-from .packing import Pack
+from .packing import Pack, Unpack
 from .softmax import ExpandSoftmax
 from .split_reduction import SplitReduction
 from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
     *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, OnePass, Online, Pack, Recompute, Share, SplitReduction),
-    *(Triangle, Unbatch),
+    *(Triangle, Unbatch, Unpack),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)
