@@ -69,20 +69,27 @@ def lanes_of_nodes(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch
 
 
 @transform(
-    Pattern(operands=(3, 4), contracted=(1, 3), window=0, where=_has_elements),
-    parameters={"tile": Powers(16, 1024, 64), "down": OneOf((4, 1, 2, 3, 6, 8)), "vectors": OneOf((1, 2, 3, 4))},
-    source="K. Kulkarni and A. Klöckner, feinsum, 2023: hoisting of the geometric factors",
+    Pattern(operands=(3, 5), contracted=(1, 4), window=0, where=_has_elements),
+    parameters={
+        "tile": OneOf(("fitting", 16, 32, 64, 128, 256, 512, 1024)),
+        "down": OneOf((8, 4, 1, 2, 3, 6, 12)),
+        "vectors": OneOf((2, 1, 3, 4)),
+    },
+    source="K. Kulkarni and A. Klöckner, feinsum, 2023: hoisting of the geometric factors; rows of elements are shared",
 )
-def factors_first(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch:
-    """The element's own factors are multiplied in a step of their own, so that the long sum has two operands; rows share one kernel.
+def factors_first(sketch: Sketch, tile: int | str, down: int, vectors: int) -> Sketch:
+    """The element's own factors are multiplied in a step of their own, so that the long sum has two operands; steps share tiles of
+    elements, as many as fit a cache unless a number is given. The register tile is that of the matrix, whose vectors serve many elements.
 
     ::
 
         for tiles of elements on groups
-          T[.., elements] = factors * field      in local memory
-          for down nodes x vectors of elements   sums in registers
+          T[elements, ..] = factors * field      in local memory
+          for down elements x vectors of nodes   sums in registers
             sum += matrix * T
     """
     for roles in sketch.matched:
         sketch = sketch.rewritten(best_order(roles.einsum)).decided(rows=element(roles))
-    return sketch.decided(tile=tile, down=down, vectors=vectors)
+        longest = max(sketch.cascade.einsums, key=lambda step: step.box_points)
+        sketch = sketch.decided(longest.name, down=down, vectors=vectors)
+    return sketch.decided(tile=tile)

@@ -32,7 +32,7 @@ from ..schedule.steps.rolling_steps import RollingUpdate
 from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
-from ..schedule.tree.nest import LoopRef, Nest, NestItem, statements
+from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements, walk
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
@@ -94,7 +94,13 @@ class _Steps:
         whole = self.nest
         order = dict.fromkeys(_einsum_of(node) for node in whole.body)
         own = {einsum: tuple(step for name, step in steps if name == einsum) for einsum in order}
-        self.nest = whole.replace(body=tuple(node for einsum in order for node in _cut(Same(whole), einsum, own[einsum])))
+        body = tuple(node for einsum in order for node in _cut(Same(whole), einsum, own[einsum]))
+        names = [node.name for node in walk(body) if isinstance(node, For)]
+        if len(set(names)) < len(names):
+            # A part of a loop of ``E`` is called as a loop of ``E_1``: names are chosen in sight of all others.
+            self.add([step for _, step in steps])
+            return
+        self.nest = whole.replace(body=body)
         self.steps += [step for _, step in steps]
         self.stage.advance(len(steps))
 

@@ -16,10 +16,21 @@ LAYERS = {
     "softmax": ["Y[m,p] = softmax(X[m,p], p)"],
     "attention": ["S[m,p] = softmax(X[m,p], p)", "O[m,n] = S[m,p] * V[p,n]"],
     "log-sum-exp": ["A[m] = max(X[m,p])", "B[m] = exp(X[m,p] - A[m])", "C[m] = log(B[m]) + A[m]"],
+    "entropy of a softmax": ["S[m,p] = softmax(X[m,p], p)", "H[m] = -(S[m,p] * log(S[m,p]))"],
     "variance": ["A[m] = X[m,p]", "U[m] = A[m] / 23", "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])"],
 }
 """What layers of networks have."""
 UNNAMED = {
+    "divergence from weights": [
+        "A[m] = max(X[m,p])",
+        "L[m] = exp(X[m,p] - A[m])",
+        "D[m] = exp(X[m,p] - A[m]) / L[m] * (log(exp(X[m,p] - A[m]) / L[m]) - W[m,p])",
+    ],
+    "squared scores by a softmax": [
+        "A[m] = max(X[m,p])",
+        "L[m] = exp(X[m,p] - A[m])",
+        "D[m] = W[m,p] * exp(X[m,p] - A[m]) * pow(X[m,p] - log(L[m]), 2)",
+    ],
     "third moment": ["A[m] = X[m,p]", "U[m] = A[m] / 23", "B[m] = pow(X[m,p] - U[m], 3)"],
     "covariance": ["A[m] = X[m,p]", "D[m] = W[m,p]", "U[m] = A[m] / 23", "E[m] = D[m] / 23", "B[m] = (X[m,p] - U[m]) * (W[m,p] - E[m])"],
     "largest above the least": ["A[m] = min(X[m,p])", "B[m] = max(W[m,p] + 2 * X[m,p] - A[m])"],

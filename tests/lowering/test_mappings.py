@@ -336,3 +336,14 @@ def test_oracle_mappings(case: dict[str, Any]) -> None:
     result = outcome(spec)
     assert result.outcome.name == "ok", result.message
     assert wrong_sizes(spec) == []
+
+
+def test_loops_of_einsums_whose_names_continue_one_another() -> None:
+    """Einsums are cut apart: a part of a loop of ``H_part`` is not called as a loop of ``H_part_1``, whose lanes it would have."""
+    lines = ["X[m] = max(S[m,p])", "L[m] = exp(S[m,p] - X[m])", "H[m] = exp(S[m,p] - X[m]) / L[m] * (S[m,p] - X[m] - log(L[m]))"]
+    cascade = ff.cascade(lines, sizes={"M": 5, "P": 37}).one_pass("X", "p", 4)
+    assert {"H_part", "H_part_1"} <= {einsum.name for einsum in cascade.einsums}
+    reached = ff.lower(ff.spec(cascade, mapping=ff.default_mapping(cascade))).reached
+    assert reached is not None
+    names = [loop.name for loop in reached.all_loops]
+    assert len(names) == len(set(names))

@@ -6,7 +6,12 @@ import pickle
 
 from constantdict import constantdict
 
+import feinsum_fuse as ff
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.tree.nest import For, Nest, Place, Statement, rebuilt
+
+from .scripts import split
 
 FIRST, SECOND = (Statement("Z", "init", Place(name, ()), 0) for name in "AB")
 NEST = Nest((For("i", 4, (For("j", 2, (FIRST,)),)), For("k", 3, (SECOND,))), constantdict())
@@ -33,3 +38,10 @@ def test_loops_that_do_not_touch_a_source_are_not_looked_at() -> None:
     seen: list[object] = []
     assert rebuilt(NEST.body, lambda node: (seen.append(node), (node,))[1], "B") is NEST.body
     assert seen == [SECOND, NEST.body[1]]
+
+
+def test_parts_of_a_loop_are_called_as_no_other_loop() -> None:
+    """The inner part of the loop ``p`` of ``H`` would have the name of the loop ``p`` of ``H_1``."""
+    cascade = ff.cascade(["H[m,p] = 2 * S[m,p]", "H_1[m,p] = 3 * T[m,p]"], sizes={"M": 3, "P": 37})
+    nest = Schedule((Explicate(), split("H.p", 8, 37))).nest(cascade.kernel())
+    assert len(nest.loops) == len(nest.all_loops) == 5

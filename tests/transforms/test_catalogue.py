@@ -33,6 +33,7 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "ttm chain": (["Z[a,b,c] = T[i,j,k] * A[a,i] * B[b,j] * C[c,k]"], {"A": 5, "B": 3, "C": 17, "I": 7, "J": 4, "K": 5}),
     "gradient": (["O[x,e,i] = J[x,r,e] * R[r,i,j] * U[e,j]"], {"X": 3, "E": 97, "I": 10, "J": 10, "R": 3}),
     "divergence": (["O[e,i] = J[x,r,e] * R[r,i,j] * U[x,e,j]"], {"X": 3, "E": 67, "I": 4, "J": 4, "R": 3}),
+    "curl": (["O[x,e,i] = N[x,y,z] * J[y,r,e] * R[r,i,j] * U[z,e,j]"], {"X": 3, "Y": 3, "Z": 3, "R": 3, "E": 293, "I": 10, "J": 10}),
     "mass": (["O[e,i] = J[e] * R[i,j] * U[e,j]"], {"E": 101, "I": 20, "J": 20}),
     "face mass": (["O[e,i] = R[i,f,j] * J[f,e] * U[f,e,j]"], {"E": 83, "I": 10, "F": 4, "J": 6}),
     "convolution": (["O[k,y,x] = W[k,c,r,s] * I[c,H:y+r,W:x+s]"], {"K": 5, "C": 3, "R": 3, "S": 3, "Y": 11, "X": 13}),
@@ -64,6 +65,7 @@ QUICK = {
     ("small products", "products.batched_small"): "float64",
     ("matrix times vector", "vectors.by_rows"): "float32",
     ("gradient", "elements.lanes_of_elements"): "float64",
+    ("curl", "elements.factors_first"): "float32",
     ("convolution", "convolutions.as_product"): "float32",
     ("perceptron", "networks.fused_perceptron"): "float32",
     ("grouped attention", "networks.split_keys"): "float32",
@@ -183,3 +185,20 @@ def test_all_contractions_of_tccg_are_right(runtime: str, slow: bool) -> None:
     for name, _, _ in contractions(1 << 20):
         for one in ff.transforms_for(_small(name)):
             verify(one, _small(name), runtime)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("order", range(1, 5))
+def test_operators_of_all_orders_are_right(order: int, runtime: str, slow: bool) -> None:
+    """On tetrahedra, as many as nothing divides."""
+    swept(slow, runtime)
+    nodes, face = (order + 1) * (order + 2) * (order + 3) // 6, (order + 1) * (order + 2) // 2
+    sizes = {"E": 1013, "I": nodes, "J": nodes}
+    for name in ("gradient", "divergence", "curl", "mass", "face mass"):
+        lines, usual = WORKLOADS[name]
+        lengths = {**usual, **sizes, **({"J": face} if name == "face mass" else {})}
+        for dtype in ("float32", "float64"):
+            cascade = ff.cascade(lines, sizes=lengths, dtypes={"All": dtype})
+            transform = transforms()["elements.factors_first"]
+            assert transform.applies_to(cascade)
+            verify(transform, cascade, runtime)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pymbolic import primitives as p
 from pymbolic import substitute, var
+from pymbolic.mapper import IdentityMapper
 from pymbolic.mapper.differentiator import DifferentiationMapper
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.typing import Expression
@@ -67,7 +68,8 @@ def correction(expression: Expression, references: References, reduce: str) -> P
 
     A sum of ``g(x) * h(r)`` is the sum of ``g`` times ``h``; where ``h`` is an exponential it stays in the part and is corrected by
     ``exp(new - old)``, so that nothing overflows. A sum of a polynomial in ``r`` is corrected by its Taylor series around the estimate,
-    which ends. An extremum of ``g(x) + h(r)`` is corrected by adding ``h(new) - h(old)``. Raises :class:`CascadeError` for other maps.
+    which ends; so is one in ``u(r)``, such as ``x - log(r)``, and a product of both kinds by the products of their corrections. An
+    extremum of ``g(x) + h(r)`` is corrected by adding ``h(new) - h(old)``. Raises :class:`CascadeError` for other maps.
     """
     if not references.depends(expression):
         return PartRule((expression,), (1 if reduce not in (MAX.name, MIN.name) else 0,))
@@ -75,11 +77,111 @@ def correction(expression: Expression, references: References, reduce: str) -> P
         return PartRule((references.estimated(expression),), (_difference(expression, references),))
     if reduce != ADD.name:
         raise CascadeError(f"a {reduce} of {expression} has no correction", hint="Sums and extrema have.")
+    expression = _Logarithms()(expression)
     try:
         local, factor = _factored(expression, references)
     except CascadeError:
-        return _taylor(expression, references)
+        return _mixed(expression, references)
     return PartRule((local,), (factor,))
+
+
+class _Logarithms(IdentityMapper):  # type: ignore[misc]
+    """``log(exp(a) * b / c)`` becomes ``a + log(b / c)``, which is the same wherever it is a number, and overflows later."""
+
+    def map_call(self, expr: p.Call) -> Expression:
+        (argument, *others) = (self.rec(parameter) for parameter in expr.parameters)
+        exponents: list[Expression] = []
+        rest = _without_exponentials(argument, exponents) if expr.function == var("log") else argument
+        if not exponents:
+            return p.Call(expr.function, (argument, *others))
+        return p.Sum((*exponents, *([] if _is(rest, 1) else [p.Call(var("log"), (rest,))])))
+
+
+def _without_exponentials(expression: Expression, exponents: list[Expression]) -> Expression:
+    """A product or a quotient without the exponentials that are its factors, whose arguments are noted."""
+    if isinstance(expression, p.Call) and expression.function == var("exp"):
+        exponents.append(expression.parameters[0])
+        return 1
+    if isinstance(expression, p.Product):
+        return _product([_without_exponentials(child, exponents) for child in expression.children])
+    if isinstance(expression, p.Quotient):
+        return p.Quotient(_without_exponentials(expression.numerator, exponents), expression.denominator)
+    return expression
+
+
+def _mixed(expression: Expression, known: References) -> PartRule:
+    """The rule for a product of factors that are corrected by a factor each, and of a polynomial, which is corrected by its series."""
+    locals: list[Expression] = []
+    corrections: list[Expression] = []
+    rest: list[Expression] = []
+    for factor, is_divisor in _factors(expression):
+        try:
+            local, found = _factored(factor, known)
+        except CascadeError:
+            if is_divisor:
+                raise
+            rest.append(factor)
+            continue
+        locals.append(p.Quotient(1, local) if is_divisor and not _is(local, 1) else local)
+        corrections.append(p.Quotient(1, found) if is_divisor and not _is(found, 1) else found)
+    series = _polynomial(_product(rest), known)
+    return PartRule(
+        tuple(_product([*locals, local]) for local in series.locals),
+        tuple(_product([*corrections, combined]) for combined in series.combined),
+    )
+
+
+def _factors(expression: Expression, *, is_divisor: bool = False) -> Iterator[tuple[Expression, bool]]:
+    """The factors of a product, and whether they divide."""
+    if isinstance(expression, p.Product):
+        for child in expression.children:
+            yield from _factors(child, is_divisor=is_divisor)
+    elif isinstance(expression, p.Quotient):
+        yield from _factors(expression.numerator, is_divisor=is_divisor)
+        yield from _factors(expression.denominator, is_divisor=not is_divisor)
+    else:
+        yield expression, is_divisor
+
+
+def _polynomial(expression: Expression, known: References) -> PartRule:
+    """The series by results of earlier reductions; or by functions of them, where these make a polynomial."""
+    try:
+        return _taylor(expression, known)
+    except CascadeError:
+        made: dict[str, Expression] = {}
+        replaced = _by_name(expression, known, made)
+        old, new = ({name: change(value) for name, value in made.items()} for change in (known.estimated, known.known))
+        return _taylor(replaced, References(old, new, known.fixed))
+
+
+def _by_name(expression: Expression, known: References, made: dict[str, Expression]) -> Expression:
+    """An expression with what does not vary along the reduction, but needs results of earlier ones, under names that are noted."""
+    if not known.depends(expression):
+        return expression
+    if not known.varies(expression):
+        known_as = next((name for name, value in made.items() if value == expression), f"result{len(made)}")
+        made.setdefault(known_as, expression)
+        return var(known_as)
+    if isinstance(expression, p.Sum):
+        children = list(_terms(expression))
+        own = [child for child in children if known.depends(child) and not known.varies(child)]
+        others = [_by_name(child, known, made) for child in children if child not in own]
+        together = own if len(own) < 2 else [p.Sum(tuple(own))]
+        return p.Sum((*others, *(_by_name(part, known, made) for part in together)))
+    if isinstance(expression, p.Product):
+        return p.Product(tuple(_by_name(child, known, made) for child in expression.children))
+    if isinstance(expression, p.Power) and not known.depends(expression.exponent):
+        return p.Power(_by_name(expression.base, known, made), expression.exponent)
+    raise CascadeError(f"{expression} is neither a product nor a polynomial of what earlier reductions give")
+
+
+def _terms(expression: Expression) -> Iterator[Expression]:
+    """What a sum of sums adds up."""
+    if isinstance(expression, p.Sum):
+        for child in expression.children:
+            yield from _terms(child)
+    else:
+        yield expression
 
 
 def _factored(expression: Expression, known: References) -> tuple[Expression, Expression]:

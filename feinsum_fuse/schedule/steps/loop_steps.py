@@ -45,7 +45,7 @@ class Split(Step):
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Split before binding.")
         check_alone(nest, loop, self)
-        outer_name, inner_name = f"{loop.name}_0", f"{loop.name}_1"
+        outer_name, inner_name = nest.fresh(f"{loop.name}_0"), nest.fresh(f"{loop.name}_1")
         value = Affine.of({outer_name: self.tile, inner_name: 1})
         cut = [limit.substituted({loop.name: value}) for limit in loop.limits]
         # An outer iteration runs if any inner one does: the limit at the inner iteration that favours it most.
