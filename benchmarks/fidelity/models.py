@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 
 from feinsum_fuse.errors import ModelError
@@ -42,4 +43,5 @@ def report(device: Device, cases: tuple[str, ...]) -> str:
 def _cell(some: list[Agreement]) -> str:
     order = statistics.median(one.spearman for one in some)
     error = statistics.median(one.mean_error for one in some)
-    return f"{order:.2f}, {error:.0%}, {statistics.median(one.bias for one in some):+.0%}"
+    ordered = "no order" if math.isnan(order) else f"{order:.2f}"
+    return f"{ordered}, {error:.0%}, {statistics.median(one.bias for one in some):+.0%}"
