@@ -60,7 +60,7 @@ class HandWritten:
 
 def hand_written(case: Case, program: Program) -> HandWritten:
     """The kernels of a case, bound to the program's inputs and to an output of their own, after their result was checked."""
-    source = (HERE / "vectors.h").read_text() + (HERE / f"{case.name}.cl").read_text()
+    source = (HERE / "vectors.h").read_text() + (HERE / f"{case.source or case.name}.cl").read_text()
     given = tuple(Argument(a.name, a.dtype, a.shape, a.role) for a in program.executable.arguments if a.role != "temporary")
     options = ("-cl-mad-enable", *(f"-D{name}={value}" for name, value in case.defines.items()))
     executable = Executable(source, options, (*given, *case.scratch), case.launches)
@@ -109,9 +109,9 @@ def call_seconds(subjects: dict[str, Callable[[], object]], samples: int, clock:
     return found
 
 
-def measured(case: Case, device: cl.Device, samples: int, clock: Clock, *, mix: bool) -> str:
+def measured(case: Case, device: cl.Device, samples: int, clock: Clock, *, mix: bool, tune: float | None) -> str:
     """A row of the table."""
-    program = ff.compile(ff.spec(case.cascade()), device)
+    program = ff.compile(ff.spec(case.cascade()), device) if tune is None else ff.tune(case.cascade(), device, seconds=tune).program
     inputs = program.example.inputs
     bound, plain = BoundProgram(program), BoundProgram(plain_program(case, device))
     subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}
@@ -150,6 +150,7 @@ def main() -> None:
     parser.add_argument("--device", default=None)
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--mix", action="store_true", help="the instructions of the inner loops (PoCL, and objdump)")
+    parser.add_argument("--tune", type=float, metavar="SECONDS", help="ours is what a search finds in this time")
     parser.add_argument("--clock", action="store_true", help="seconds on the wall, on an idle machine")
     given = parser.parse_intermixed_args()
     device = find_device(given.device)
@@ -160,7 +161,7 @@ def main() -> None:
     for case in CASES:
         if not given.names or case.name in given.names:
             try:
-                print(measured(case, device, given.samples, clock, mix=given.mix), flush=True)
+                print(measured(case, device, given.samples, clock, mix=given.mix, tune=given.tune), flush=True)
             except ff.Error as error:
                 print(f"{case.name:16}{error}", flush=True)
     print(f"others used {watch.share() or 0:.0%} of the processors meanwhile")

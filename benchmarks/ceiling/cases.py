@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
@@ -39,6 +40,8 @@ class Case:
     """The case of the suite whose peers are timed as well."""
     four_bits: str | None = None
     """The tensor that is given in four bits."""
+    source: str = ""
+    """The file of its kernels without its ending, where another case has the same."""
 
     def cascade(self) -> Cascade:
         """The workload."""
@@ -54,13 +57,22 @@ SEED = 4
 """Of the sizes of the suite's cases."""
 
 
-def _of_suite(name: str, operations: Callable[..., float], unit: str, launch: Callable[..., tuple[Launch, ...]], **scratch: Any) -> Case:
+def _of_suite(
+    name: str,
+    operations: Callable[..., float],
+    unit: str,
+    launch: Callable[..., tuple[Launch, ...]],
+    defines: Mapping[str, int] = constantdict(),
+    source: str = "",
+    **scratch: Any,
+) -> Case:
     """A case of the suite at the sizes of its seed, which the functions take by their ranks' names in small letters."""
     case = next(case for case in suite.CASES if case.name == name)
     sizes = case.sizes(SEED)
     small = {rank.lower(): size for rank, size in sizes.items()}
     buffers = tuple(_scratch(tensor, *shape(**small)) for tensor, shape in scratch.items())
-    return Case(name, case.lines, sizes, operations(**small), unit, None, launch(**small), buffers, sizes, case)
+    launches, defined = launch(**small), {**sizes, **defines}
+    return Case(name, case.lines, sizes, operations(**small), unit, None, launches, buffers, defined, case, source=source)
 
 
 def _np(function: Callable[..., object], *names: str) -> Peer:
@@ -213,5 +225,49 @@ CASES = (
             Launch("face_mass", (-(-e // 64),), (1,), ("packed", "G", "U", "D")),
         ),
         packed=lambda f, j, **_: (f * j, 40),
+    ),
+    _of_suite(
+        "odd",
+        lambda m, n, k: 2.0 * m * n * k,
+        "GFLOP/s",
+        lambda m, n, **_: (
+            Launch("pack", (-(-n // 32),), (1,), ("B", "P")),
+            Launch("odd", (-(-m // 48),), (1,), ("A", "P", "Z")),
+        ),
+        P=lambda n, k, **_: (-(-n // 32), k, 32),
+    ),
+    _of_suite(
+        "perceptron",
+        lambda m, a, f, b: 2.0 * m * f * (a + b),
+        "GFLOP/s",
+        lambda m, **_: (
+            Launch("pack", (1,), (1,), ("V", "W", "first", "second")),
+            Launch("perceptron", (-(-m // 48),), (1,), ("X", "first", "second", "Y")),
+        ),
+        first=lambda a, f, **_: (-(-f // 32), a, 32),
+        second=lambda f, b, **_: (-(-b // 32), f, 32),
+    ),
+    _of_suite(
+        "attention",
+        lambda h, m, p, e, f: 2.0 * h * m * p * (e + f),
+        "GFLOP/s",
+        lambda h, m, p, **_: (
+            Launch("pack", (h * p // 32,), (1,), ("K", "packed")),
+            Launch("attention", (h * m // 32,), (1,), ("Q", "packed", "V", "O")),
+        ),
+        defines={"CAUSAL": 0},
+        packed=lambda h, p, e, **_: (h, p, e),
+    ),
+    _of_suite(
+        "causal",
+        lambda h, m, e, f, **_: 1.0 * h * m * (m + 1) * (e + f),
+        "GFLOP/s",
+        lambda h, m, p, **_: (
+            Launch("pack", (h * p // 32,), (1,), ("K", "packed")),
+            Launch("attention", (h * m // 32,), (1,), ("Q", "packed", "V", "O")),
+        ),
+        defines={"CAUSAL": 1},
+        source="attention",
+        packed=lambda h, p, e, **_: (h, p, e),
     ),
 )
