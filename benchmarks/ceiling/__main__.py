@@ -43,6 +43,9 @@ from .mixes import inner_loop
 HERE = Path(__file__).parent
 SAMPLE = 0.05
 """Seconds that a sample lasts at least: the system counts a process's time in ticks of 10 ms, or finer."""
+PAUSE = 0.1
+"""Seconds before a sample by the clock on the wall: threads of NumPy's libraries wait busily for their next call, and took half of a core
+from whichever kernel came after NumPy's turn."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ def call_seconds(subjects: dict[str, Callable[[], object]], samples: int, clock:
     found: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(samples):
         for name, call in subjects.items():
+            time.sleep(PAUSE if clock is time.perf_counter else 0)
             call()  # with the caches as it leaves them
             start = clock()
             for _ in range(runs[name]):
