@@ -272,3 +272,14 @@ def test_rows_whole_pages_apart_are_no_more_than_a_cache_keeps(length: int, most
     target = replace(ANY_DEVICE, vector_registers=32)
     down = taken("Z[m,n] = A[m,k] * B[k,n]", {"M": 4096, "N": 8, "K": length}, target)["down"]
     assert isinstance(down, int) and (down <= most if most < 12 else down >= most)
+
+
+def test_a_register_tile_reads_numbers_that_lie_together() -> None:
+    """Of ``W[o, i, j]`` a tile along j reads a line or two for each i, one along o a line for each row; few j make too small a tile."""
+
+    def second(j: int) -> object:
+        bilinear = suited(ff.cascade(["Z[b, o] = X[b, i] * W[o, i, j] * Y[b, j]"], sizes={"B": 600, "I": 40, "J": j, "O": 48}), WIDE)
+        family = Family(default_space(bilinear, target=WIDE), WIDE, outputs=bilinear.outputs)
+        return {choice.name: choice.usual for choice in family.choices()}["second of Z_part1"]
+
+    assert [second(j) for j in (40, 16, 8)] == ["j", "j", "o"]
