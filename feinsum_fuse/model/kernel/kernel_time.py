@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -164,12 +164,12 @@ class _Timing:
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
         found = []
-        for block, cases in self._straight(body):
+        for block, cases, between in self._straight(body):
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
-            found.append(self._part(block, cases, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
+            found.append(self._part(block, cases, between, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
         return found
 
-    def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases]]:
+    def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases, float]]:
         """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""
         found = [
             (block, [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()])
@@ -181,11 +181,13 @@ class _Timing:
             around = block.above[:-1] if block.is_loop else block.above
             inside = (k for k, (other, _) in enumerate(found) if k != number and around and around[-1] in other.above)
             between = sum(done[k] for k in inside) / max(1.0, block.entries)
-            result.append((block, [(part, replace(code, between=between)) for part, code in cases] if between else cases))
+            result.append((block, cases, between))
         return result
 
-    def _part(self, block: BasicBlock, cases: _Cases, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart) -> BlockTime:
-        core = sum(part * straight.seconds for part, straight in cases)
+    def _part(
+        self, block: BasicBlock, cases: _Cases, between: float, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart
+    ) -> BlockTime:
+        core = sum(part * straight.seconds(between) for part, straight in cases)
         operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}

@@ -33,14 +33,13 @@ class Straight:
     registers: frozenset[str]
     """The private tiles that live in registers."""
     block: BasicBlock
-    between: float = 0.0
-    """Operations of other blocks from one entry of this one to the next."""
 
-    @property
-    def seconds(self) -> float:
-        """One core's time for all entries of the block, data being in the nearest cache."""
+    def seconds(self, between: float = 0.0) -> float:
+        """One core's time for all entries of the block, data being in the nearest cache; ``between`` two entries are so many operations of
+        other blocks.
+        """
         once = self.block.trips * self.iteration + self._outside
-        once = max(once, self._chained, self._apart, self._around)
+        once = max(once, self._chained(between), self._apart(between), self._around)
         if self.block.is_loop and not self._is_written_out:
             once += 2 * self.machine.seconds("issue")
             if self.block.trips > 1:
@@ -336,8 +335,7 @@ class Straight:
         """Seconds of what stands in front of the loop."""
         return self._counts.before * self.machine.seconds("load")
 
-    @property
-    def _chained(self) -> float:
+    def _chained(self, between: float) -> float:
         """Seconds of one entry of a loop if each update of an accumulator waits for the last."""
         loop, longest = self.block.loop, 0.0
         if loop is None:
@@ -346,10 +344,9 @@ class Straight:
             each = self.machine.seconds("memory_chain") if self.spilled else self._latency(line)
             longest = max(longest, line.copies / line.distinct(line.statement.target) * each)
         own = self.issued * self.block.trips * self._continued
-        return self.block.trips * self._seen(longest, own + self.between) if longest else 0.0
+        return self.block.trips * self._seen(longest, own + between) if longest else 0.0
 
-    @property
-    def _apart(self) -> float:
+    def _apart(self, between: float) -> float:
         """Seconds of one entry if the copies of a statement that add to one place wait for one another, and those of each iteration have
         places of their own: lanes that are added up. Compilers keep the sum in a register meanwhile.
         """
@@ -359,7 +356,7 @@ class Straight:
                 continue
             updates = line.copies / line.distinct(line.statement.target)
             longest = max(longest, updates * self._register_latency(line)) if updates > 1 else longest
-        return self.block.trips * self._seen(longest, self.issued + (0.0 if loop else self.between)) if longest else 0.0
+        return self.block.trips * self._seen(longest, self.issued + (0.0 if loop else between)) if longest else 0.0
 
     def _seen(self, waiting: float, operations: float) -> float:
         """Seconds that so much waiting takes, once in so many operations: what follows it starts as soon as the core sees it."""
