@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 from constantdict import constantdict
@@ -17,7 +18,7 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditions, in_registers
-from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, stalled, waking_seconds
+from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, seen_late, stalled, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
 from feinsum_fuse.schedule.makespan import makespan, makespan_of
@@ -103,6 +104,8 @@ def test_waiting_for_lines_that_nobody_foresaw() -> None:
     assert stalled(1.0, 256, 500.0, 1000.0, 2.0) == 2 * 256 * 0.5, "two windows wait"
     assert stalled(1.0, 256, 2000.0, 1000.0, 100.0) == 0, "a slow core finds every line there"
     assert stalled(1.0, 256, 0.0, 0.0, 5.0) == 0
+    assert seen_late(1000.0, 256, 2.0) == 1 and seen_late(256.0, 256, 4.0) == 0.25 and seen_late(256.0, 256, math.inf) == 0
+    assert seen_late(256.0, 0, 4.0) == 1, "a core that was measured to look no operation ahead"
 
 
 def test_columns_of_far_rows_make_a_core_wait() -> None:

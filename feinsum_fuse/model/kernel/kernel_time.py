@@ -199,7 +199,7 @@ class _Timing:
             part = of.share if level.shared else of.own
             memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
             if level.shared:
-                surprises = (f.lines * f.unforeseen * min(1.0, operations / (ahead * f.visits)) for f in lines if not f.written)
+                surprises = (f.lines * f.unforeseen * seen_late(operations, ahead, f.visits) for f in lines if not f.written)
                 misses[_waiting(self.machine, level)] = sum(surprises)
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
@@ -234,6 +234,11 @@ def _code_figures(cases: Sequence[tuple[float, Straight]], block: BasicBlock) ->
         stores=runs * sum(part * straight.stores for part, straight in cases),
         spilled=sum(part * straight.spilled for part, straight in cases),
     )
+
+
+def seen_late(operations: float, ahead: float, visits: float) -> float:
+    """The part of surprising lines that nothing before them hides; all of them, for a core that looks no operation ahead."""
+    return min(1.0, operations / (ahead * visits)) if ahead and visits else 1.0
 
 
 def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
