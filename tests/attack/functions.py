@@ -341,6 +341,7 @@ def _rewriting(given: _Given) -> tuple[Function, ...]:
         Function("Cascade.share", given.chain.share, ("T", "G"), {}, 0.5),
         Function("Cascade.triangle", given.chain.triangle, ("G", "a", "b"), {}, 0.5),
         Function("Cascade.pack", given.chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
+        Function("Cascade.unpack", given.chain.unpack, ("T", ["n", "m"]), {}, 0.5),
         Function("Cascade.batch", given.chain.batch, ("T", "Y"), {}, 0.5),
         Function("Cascade.unbatch", given.chain.unbatch, ("T",), {}, 0.5),
         Function("Cascade.in_four_bits", given.chain.in_four_bits, ("B",), {"group": 4}, 0.5),
