@@ -16,10 +16,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import optuna
 import pytest
 from pydantic import JsonValue
 
-from feinsum_fuse.archive import export_facts, import_facts
+from feinsum_fuse.archive import export_facts, import_facts, migrate
 from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.text.lines import read_facts
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
@@ -107,6 +108,24 @@ def test_a_database(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "old")) as connection:
         connection.executescript((FOLDER / "archive.sql").read_text(encoding="utf-8"))
     assert list(export_facts(tmp_path / "old")) == lines("facts.jsonl")
+
+
+def test_a_database_with_a_study(tmp_path: Path) -> None:
+    """Of commit a89e617: our version is in the table that is Optuna's by now; reading leaves it there, migrating gives Optuna its own."""
+    file = tmp_path / "old"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript((FOLDER / "archive_with_study.sql").read_text(encoding="utf-8"))
+    content = file.read_bytes()
+    assert list(export_facts(file)) == lines("facts.jsonl")[:1]
+    assert file.read_bytes() == content
+    assert migrate(file) is not None
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("v3.2.0.a",)]
+    assert list(export_facts(file)) == lines("facts.jsonl")[:1]
+    storage = optuna.storages.RDBStorage(f"sqlite:///{file}")
+    (name,) = optuna.get_all_study_names(storage)
+    values = [trial.value for trial in optuna.load_study(study_name=name, storage=storage).trials]
+    assert values == [None, None, None, 2.0, 3.0]
 
 
 READERS: dict[str, Callable[[str], object]] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from feinsum_fuse.archive.facts import shipped_facts as shipped
 
+from .postgres import Server
 from .writers import Writers
 
 
@@ -33,3 +34,21 @@ def writers() -> Iterator[Writers]:
     made = Writers()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    """A server for the tests of one file."""
+    made = Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Addresses of databases that hold nothing."""
+    if request.param == "postgresql":
+        made: Server = request.getfixturevalue("postgres")
+        return made.new_schema
+    names = iter(range(1000))
+    return lambda: str(tmp_path / f"facts{next(names)}.sqlite3")

@@ -6,8 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from constantdict import constantdict
+from sqlalchemy import text
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.tables import schema
+from feinsum_fuse.archive.tables.address import locate
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.executable import Argument
 from feinsum_fuse.device.catalogue import DeviceInfo
@@ -85,3 +88,22 @@ def measurement(
         subject=Subject(cascade, schedule),
     )
     return dataclasses.replace(made, **others)  # type: ignore[arg-type]
+
+
+def as_of_old(number: str) -> tuple[str, ...]:
+    """SQL that puts the version where it was up to 0005, into alembic's own table, and takes away what came after version ``number``."""
+    key = "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
+    added = {"0002": "mapping", "0003": "applicable", "0004": "origin"}
+    return (
+        f"CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL, {key})",
+        "DELETE FROM alembic_version",
+        f"INSERT INTO alembic_version VALUES ('{number}')",
+        "DROP TABLE feinsum_fuse_version",
+        *(f"ALTER TABLE measurements DROP COLUMN {name}" for version, name in added.items() if version > number),
+        *(["DROP TABLE forgotten"] if number < "0005" else []),
+    )
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run SQL in an archive, as one transaction."""
+    schema.tell(locate(url), lambda connection: [connection.execute(text(statement)) for statement in statements])

@@ -9,11 +9,11 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
 import feinsum_fuse as ff
@@ -27,25 +27,8 @@ from feinsum_fuse.errors import ArchiveError
 from tests.sweeps import SEED, SLOW, sweep_size
 
 from .postgres import Server
-from .samples import HERE, measurement, product, tiled
+from .samples import HERE, as_of_old, execute, measurement, product, tiled
 from .writers import Writers
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Addresses of databases that hold nothing."""
-    if request.param == "postgresql":
-        made: Server = request.getfixturevalue("postgres")
-        return made.new_schema
-    names = iter(range(1000))
-    return lambda: str(tmp_path / f"facts{next(names)}.sqlite3")
 
 
 @pytest.fixture
@@ -55,10 +38,6 @@ def url(new_url: Callable[[], str]) -> str:
 
 def samples_in(url: str) -> set[tuple[float, ...]]:
     return {tuple(json.loads(line)["measurement"]["samples_ns"]) for line in export_facts(url)}
-
-
-def execute(url: str, *statements: str) -> None:
-    schema.tell(locate(url), lambda connection: [connection.execute(text(statement)) for statement in statements])
 
 
 def test_nothing_is_found_where_nothing_is(url: str) -> None:
@@ -160,13 +139,11 @@ def test_schemas_of_other_versions_and_other_peoples_tables(new_url: Callable[[]
     newer, older, foreign = new_url(), new_url(), new_url()
     for url in (newer, older):
         record(measurement(), url=url)
-    execute(newer, "UPDATE alembic_version SET version_num = '9999'")
+    execute(newer, "UPDATE feinsum_fuse_version SET version_num = '9999'")
     for use in (lambda: query(product(), HERE, url=newer), lambda: record(measurement(), url=newer), lambda: migrate(newer)):
         with pytest.raises(ArchiveError, match="its schema is 9999, newer than"):
             use()
-    columns = ("mapping", "applicable", "origin")
-    older_tables = ["DROP TABLE forgotten", *(f"ALTER TABLE measurements DROP COLUMN {name}" for name in columns)]
-    execute(older, *older_tables, "UPDATE alembic_version SET version_num = '0001'")
+    execute(older, *as_of_old("0001"))
     if locate(older).file is None:
         for use in (lambda: query(product(), HERE, url=older), lambda: record(measurement(), url=older)):
             with pytest.raises(ArchiveError, match=r"older than .*\n.*migrate with its URL"):
@@ -175,7 +152,9 @@ def test_schemas_of_other_versions_and_other_peoples_tables(new_url: Callable[[]
     record(measurement(median_ns=5.0), url=older)
     assert len(query(product(), HERE, url=older)) == 2
     assert migrate(older) is None
-    execute(foreign, "DROP TABLE alembic_version")
+    execute(foreign, "CREATE TABLE photographs (id INTEGER)")
+    assert query(product(), HERE, url=foreign) == ()  # ours are there, so others may be
+    execute(foreign, "DROP TABLE feinsum_fuse_version")
     for use in (lambda: query(product(), HERE, url=foreign), lambda: record(measurement(), url=foreign)):
         with pytest.raises(ArchiveError, match="holds other tables"):
             use()

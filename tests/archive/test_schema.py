@@ -15,15 +15,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, text
 
 from feinsum_fuse.archive import export_facts, query, record
-from feinsum_fuse.archive.tables import database, schema, table_rows
+from feinsum_fuse.archive.tables import database, schema, table_rows, version_table
 from feinsum_fuse.archive.tables.address import Address, locate
 from feinsum_fuse.archive.tables.place import default_file
 from feinsum_fuse.errors import ArchiveError
 
-from .samples import HERE, measurement, product
+from .samples import HERE, as_of_old, measurement, product
 
 
 def count(connection: Connection) -> int:
@@ -32,6 +32,13 @@ def count(connection: Connection) -> int:
 
 def add(address: Address, key: str) -> None:
     schema.tell(address, lambda connection: connection.execute(insert(table_rows.ScheduleRow).values(digest=key, document="{}")))
+
+
+def differences(connection: Connection) -> object:
+    """Between the tables of a database and those that the code uses."""
+    return compare_metadata(
+        MigrationContext.configure(connection, opts={"version_table": version_table.VERSION_TABLE}), table_rows.Base.metadata
+    )
 
 
 def trace(folder: Path) -> dict[str, tuple[int, str]]:
@@ -67,8 +74,7 @@ def test_a_url_that_can_hold_no_archive_is_refused(url: str) -> None:
 
 def test_migrations_end_at_the_tables_that_the_code_uses(address: Address) -> None:
     add(address, "a")
-    differences = schema.ask(address, lambda connection: compare_metadata(MigrationContext.configure(connection), table_rows.Base.metadata))
-    assert differences == []
+    assert schema.ask(address, differences) == []
     script = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
     assert [step.revision for step in reversed(list(script.walk_revisions()))] == list(schema.REVISIONS)
 
@@ -133,7 +139,7 @@ def test_reading_while_another_process_holds_the_database_sees_what_is_committed
 def test_a_newer_schema_is_refused_for_reading_and_writing(address: Address, tmp_path: Path) -> None:
     add(address, "a")
     with closing(sqlite3.connect(str(address.file))) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE feinsum_fuse_version SET version_num = '9999'")
     before = trace(tmp_path)
     expected = (
         f"cannot use {address}: its schema is 9999, newer than {schema.REVISIONS[-1]}, the newest that this feinsum_fuse knows\n"
@@ -153,11 +159,8 @@ def test_an_older_schema_is_migrated_after_a_backup(address: Address, tmp_path: 
     record(measurement(), url=str(address.file))
     lines = list(export_facts(address.file))
     with closing(sqlite3.connect(str(address.file))) as connection, connection:
-        connection.execute("ALTER TABLE measurements DROP COLUMN mapping")
-        connection.execute("ALTER TABLE measurements DROP COLUMN applicable")
-        connection.execute("ALTER TABLE measurements DROP COLUMN origin")
-        connection.execute("DROP TABLE forgotten")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        for statement in as_of_old("0001"):
+            connection.execute(statement)
     before = trace(tmp_path)
     assert list(export_facts(address.file)) == lines
     assert len(query(product(), HERE, url=address.file)) == 1
@@ -171,29 +174,49 @@ def test_an_older_schema_is_migrated_after_a_backup(address: Address, tmp_path: 
     with closing(sqlite3.connect(str(backup))) as copy:
         assert copy.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
     assert len(content) == len(backup.read_bytes())
+    with closing(sqlite3.connect(str(address.file))) as migrated:
+        tables = {name for (name,) in migrated.execute("SELECT name FROM sqlite_master")}
+        assert "alembic_version" not in tables
+        assert migrated.execute("SELECT version_num FROM feinsum_fuse_version").fetchall() == [(schema.REVISIONS[-1],)]
     assert len(list(address.file.parent.iterdir())) == 2
     assert schema.migrate(address.file) is None
 
 
-def test_every_older_schema_can_be_migrated_to_the_newest(tmp_path: Path) -> None:
+def test_every_older_schema_can_be_migrated_to_the_newest() -> None:
+    """With the version in our own table, and in alembic's, where it was."""
     for old in schema.REVISIONS:
         engine = database.memory_engine()
         with engine.begin() as connection:
             schema.upgrade(connection, old)
+            assert schema.revision(locate("here"), connection) == old
+        with engine.begin() as connection:
             schema.upgrade(connection)
-            assert compare_metadata(MigrationContext.configure(connection), table_rows.Base.metadata) == []
+            assert differences(connection) == []
+    for old in version_table.KEPT_THERE:
+        engine = database.memory_engine()
+        with engine.begin() as connection:
+            schema.upgrade(connection)
+            for statement in as_of_old(old):
+                connection.execute(text(statement))
+            assert schema.revision(locate("here"), connection) == old
+            schema.upgrade(connection)
+            assert schema.revision(locate("here"), connection) == schema.REVISIONS[-1]
+            assert differences(connection) == []
 
 
-def test_a_migration_that_fails_leaves_the_old_file(address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_leaves_the_old_file(address: Address, tmp_path: Path) -> None:
     assert address.file is not None
     record(measurement(), url=str(address.file))
     with closing(sqlite3.connect(str(address.file))) as connection, connection:
+        for statement in as_of_old("0005"):
+            connection.execute(statement)
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     with pytest.raises(ArchiveError, match=r"cannot write .*: duplicate column name: mapping"):
         record(measurement(), url=str(address.file))
     with closing(sqlite3.connect(str(address.file))) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
         assert connection.execute("SELECT COUNT(*) FROM measurements").fetchone() == (1,)
+        assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'feinsum_fuse_version'").fetchall() == []
 
 
 def test_other_peoples_databases_are_refused_and_unchanged(address: Address, tmp_path: Path) -> None:

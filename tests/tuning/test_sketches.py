@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.archive.facts.retrieval import query
-from feinsum_fuse.archive.tables.address import locate
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.errors import SearchError, TransformError
 from feinsum_fuse.tuning.candidate import ORIGIN
 from feinsum_fuse.tuning.sketches.sketching import Sketching, chosen
-from feinsum_fuse.tuning.sketches.study import ParameterSearch
 from feinsum_fuse.tuning.task import Asked, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
-from tests.archive.postgres import Server
 
 from .spaces import Here, product, space
 
@@ -69,39 +65,9 @@ def test_results_are_facts_and_the_study_lies_beside_them(tuned: Tuned, database
 
     facts = query(ff.cascade(product()), find_device("pocl"), outcome=None, url=str(database))
     assert facts
-    storage = optuna.storages.RDBStorage(f"sqlite:///{database}", skip_compatibility_check=True)
+    storage = optuna.storages.RDBStorage(f"sqlite:///{database}")
     (study,) = optuna.get_all_study_summaries(storage)
     assert study.study_name.startswith(ff.cascade(product()).key) and study.n_trials >= 1
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of an archive that holds nothing."""
-    if request.param == "sqlite":
-        yield str(tmp_path / "facts.sqlite3")
-        return
-    server = Server()
-    yield server.new_schema()
-    server.close()
-
-
-def test_a_study_proposes_each_candidate_once_and_goes_on(url: str) -> None:
-    """Whoever opens the archive by Optuna's own interface, as its dashboard does, finds the trials with their values."""
-    import optuna
-
-    first = ParameterSearch(sketching(), "a device", url, 1)
-    proposed = first.ask(6)
-    assert len(set(proposed)) == len(proposed) == 6
-    for place, candidate in enumerate(proposed):
-        first.tell(candidate, 1.0 + place if place else None)
-    assert first.ranking == proposed[1:]
-    again = ParameterSearch(sketching(), "a device", url, 1)
-    assert len(again._study.trials) >= 6
-    storage = optuna.storages.RDBStorage(locate(url).url.render_as_string(hide_password=False), skip_compatibility_check=True)
-    (name,) = optuna.get_all_study_names(storage)
-    trials = optuna.load_study(study_name=name, storage=storage).trials
-    assert {trial.value for trial in trials if trial.state == optuna.trial.TrialState.COMPLETE} == {2.0, 3.0, 4.0, 5.0, 6.0}
-    assert all(trial.params for trial in trials)
 
 
 def test_a_rewriting_of_a_transform_joins_the_space() -> None:

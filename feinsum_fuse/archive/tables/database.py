@@ -26,6 +26,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from ...errors import ArchiveError
 from .address import Address
 from .server import transaction
+from .version_table import may_hold_an_archive
 
 T = TypeVar("T")
 BUSY_SECONDS = 120.0
@@ -112,8 +113,12 @@ def copy_in_memory(connection: Connection) -> Engine:
     return engine
 
 
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch a new file to write-ahead logging, which needs it alone for an instant and does not wait for that by itself."""
+    """Switch a file to write-ahead logging, which needs it alone for an instant and does not wait for that by itself."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -130,7 +135,8 @@ def _open_for_writing(file: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA synchronous=FULL")
-        if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # A new file, and one that Optuna made: without a log, a reader could see half of what a killed writer did.
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",) and may_hold_an_archive(_tables(connection)):
             _log_ahead(connection)
     except BaseException:
         connection.close()

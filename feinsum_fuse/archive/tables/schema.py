@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy import Connection, Engine, inspect, select
 
 from ...errors import ArchiveError
 from .address import Address, Url, locate
@@ -15,34 +15,31 @@ from .database import back_up, copy_in_memory, read, reporting, write
 from .place import hash_of
 from .server import lock_tables
 from .table_rows import CascadeRow, ForgottenRow, MeasurementRow
+from .version_table import VERSION_TABLE, may_hold_an_archive, number, number_in_alembics_table
 
 T = TypeVar("T")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """All versions of the schema, oldest first; the last is what this package reads and writes."""
-
-_VERSION_TABLE = "alembic_version"
 
 
 def revision(address: Address, connection: Connection) -> str | None:
-    """The version that a database says it has; ``None`` for an empty one.
+    """The version that a database says it has; ``None`` for an empty one, and for one that holds Optuna's tables alone.
 
     Raises :class:`ArchiveError` for a newer version than we know, and for other people's tables.
     """
-    tables = inspect(connection).get_table_names()
-    if _VERSION_TABLE in tables:
-        found = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()
-        if found is not None and found not in REVISIONS:
-            raise ArchiveError(
-                f"cannot use {address}: its schema is {found}, newer than {REVISIONS[-1]}, the newest that this feinsum_fuse knows",
-                hint="upgrade feinsum_fuse, or choose another place with FEINSUM_FUSE_DATABASE",
-            )
-        return None if found is None else str(found)
-    if tables:
+    tables = set(inspect(connection).get_table_names())
+    found = number(connection, tables)
+    if found is not None and found not in REVISIONS:
+        raise ArchiveError(
+            f"cannot use {address}: its schema is {found}, newer than {REVISIONS[-1]}, the newest that this feinsum_fuse knows",
+            hint="upgrade feinsum_fuse, or choose another place with FEINSUM_FUSE_DATABASE",
+        )
+    if found is None and not may_hold_an_archive(tables):
         raise ArchiveError(
             f"cannot use {address}: it holds other tables ({', '.join(sorted(tables)[:3])}) and is no archive of feinsum_fuse",
             hint="choose another place with FEINSUM_FUSE_DATABASE",
         )
-    return None
+    return found
 
 
 def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
@@ -53,6 +50,9 @@ def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
+    tables = set(inspect(connection).get_table_names())
+    if VERSION_TABLE not in tables and (found := number_in_alembics_table(connection, tables)) is not None:
+        command.stamp(config, found)  # in our own table, where alembic looks from here on
     command.upgrade(config, target)
 
 

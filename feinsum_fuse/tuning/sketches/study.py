@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...archive.tables.address import Url, locate
-from ...archive.tables.schema import migrate
+from ...archive.tables.address import Address, Url, locate
+from ...archive.tables.schema import tell
 from ...errors import Error, SearchError
 from ...patterns.parameters import ParameterValue
 from ..candidate import Candidate
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8
 """Trials for each candidate that is asked for, before the transforms are said to have no more."""
+
+STORAGE_ATTEMPTS = 20
+"""How often Optuna's tables are asked for while other processes make them: some ten seconds."""
 
 
 class Proposing(Protocol):
@@ -46,7 +51,7 @@ class ParameterSearch:
         self.told: dict[Candidate, float | None] = {}
         self._trials: dict[Candidate, optuna.Trial] = {}
         self._seen: set[Candidate] = set()
-        self._study = _study(f"{sketching.cascade.key} on {device}, {_digest(self.domains)}", url, seed)
+        self._study = open_study(f"{sketching.cascade.key} on {device}, {_digest(self.domains)}", url, seed)
 
     def ask(self, count: int) -> list[Candidate]:
         """Up to so many candidates that were never proposed."""
@@ -148,18 +153,43 @@ class Waiting:
         return self.then.ranking
 
 
-def _study(name: str, url: Url | None, seed: int) -> optuna.Study:
-    """The study of this name in the archive's database, made with the first trial."""
+def open_study(name: str, url: Url | None, seed: int) -> optuna.Study:
+    """The study of this name in the archive's database, made with the first trial.
+
+    Raises :class:`~feinsum_fuse.errors.SearchError` where Optuna is not installed, or its tables are of another release.
+    """
     try:
         import optuna
     except ImportError as error:
         raise SearchError("the parameters of transforms are tuned by Optuna, which is not installed", hint="pip install optuna") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    migrate(url)  # our tables come first: their version stays in the table that Optuna would else write its own into
-    address = locate(url).url.render_as_string(hide_password=False)
-    storage = optuna.storages.RDBStorage(address, skip_compatibility_check=True)
+    address = locate(url)
+    tell(address, lambda _: None)  # an archive whose version is still where Optuna keeps its own is migrated first
+    storage = _storage(address)
     sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=False)
     return optuna.create_study(study_name=name, storage=storage, sampler=sampler, load_if_exists=True)
+
+
+def _storage(address: Address) -> optuna.storages.RDBStorage:
+    """Optuna's tables in a database, made where they are not there yet.
+
+    Optuna makes them one by one: of several processes that begin together all but one fail, and find them at the next attempt.
+    """
+    import optuna
+    from sqlalchemy.exc import SQLAlchemyError
+
+    for attempt in itertools.count(1):
+        try:
+            return optuna.storages.RDBStorage(address.url.render_as_string(hide_password=False))
+        except RuntimeError as error:
+            hint = f"run optuna storage upgrade --storage {address.url}, or install another release of Optuna"
+            raise SearchError(f"Optuna's tables in {address} are not those of Optuna {optuna.__version__}", hint=hint) from error
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            if attempt == STORAGE_ATTEMPTS:
+                reason, hint = str(error).splitlines()[0], "try again, or choose another place with FEINSUM_FUSE_DATABASE"
+                raise SearchError(f"Optuna cannot make its tables in {address}: {reason}", hint=hint) from error
+        time.sleep(0.05 * attempt)
+    raise AssertionError("unreachable")
 
 
 def _digest(domains: dict[str, dict[str, tuple[ParameterValue, ...]]]) -> str:
