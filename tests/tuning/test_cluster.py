@@ -168,10 +168,13 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
                 killed.append(client.run(os.getpid, workers=[worker])[worker])
                 os.kill(killed[0], signal.SIGKILL)
 
-        tuned = ff.tune(product(), "pocl", seconds=600, measurements=6, url=url, executor=client, progress=kill_whoever_measures)
+        settings = {"seconds": 600, "measurements": 6, "url": url, "executor": client, "top": 20}
+        tuned = ff.tune(product(), "pocl", progress=kill_whoever_measures, **settings)
     assert killed and tuned.measured == 6
     facts = ff.query(ff.cascade(product()), find_device("pocl"), outcome=None, url=url)
     times = Counter(fact.known.key.schedule for fact in facts if fact.found is Fit.exact)
-    assert sorted(times.values()) in ([1] * 5 + [2], [1] * 4 + [2])  # the winner once more, as the best; two may have one schedule
+    # Each once, and once more if it took the decisive turns; two may have one schedule.
+    assert max(times.values()) <= 2
+    assert sum(times.values()) - len(tuned.finalists) in (5, 6)
     a, b = np.ones((48, 64), "float32"), np.ones((64, 40), "float32")
     np.testing.assert_allclose(tuned.program(A=a, B=b)["Z"], a @ b)
