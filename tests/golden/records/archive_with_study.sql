@@ -59,7 +59,7 @@ CREATE TABLE measurements (
 	FOREIGN KEY(schedule_id) REFERENCES schedules (id), 
 	FOREIGN KEY(provenance_id) REFERENCES provenance (id)
 );
-INSERT INTO "measurements" VALUES(1,'d5b8feec29f64c369b67f64b4e59a620',1,1,1,1,'[7,48,32]','["float32","float32","float32"]','[[],[],[]]','ok','done','',1,1.00000000000000011373e+03,'[1000.0]','[999.0]',1.0e-07,1.0e-05,'2026-01-02T03:04:05+00:00','{"arguments":[{"by_value":false,"dtype":"float32","name":"T2","role":"input","shape":[7,32],"strides":[]},{"by_value":false,"dtype":"float32","name":"T0","role":"input","shape":[32,48],"strides":[]},{"by_value":false,"dtype":"float32","name":"T1","role":"output","shape":[7,48],"strides":[]}],"label":"Z\u00fcrich \u2028","runs_per_sample":1}','','{ [s0, s1, s2] : s0 >= 2 and s1 > 0 and s2 > 0 }','/tmp/farm/dashboard/one.jsonl');
+INSERT INTO "measurements" VALUES(1,'d5b8feec29f64c369b67f64b4e59a620',1,1,1,1,'[7,48,32]','["float32","float32","float32"]','[[],[],[]]','ok','done','',1,1.00000000000000011373e+03,'[1000.0]','[999.0]',1.0e-07,1.0e-05,'2026-01-02T03:04:05+00:00','{"arguments":[{"by_value":false,"dtype":"float32","name":"T2","role":"input","shape":[7,32],"strides":[]},{"by_value":false,"dtype":"float32","name":"T0","role":"input","shape":[32,48],"strides":[]},{"by_value":false,"dtype":"float32","name":"T1","role":"output","shape":[7,48],"strides":[]}],"label":"Z\u00fcrich \u2028","runs_per_sample":1}','','{ [s0, s1, s2] : s0 >= 2 and s1 > 0 and s2 > 0 }','facts/one.jsonl');
 CREATE TABLE predictions (
 	id INTEGER NOT NULL, 
 	measurement_id INTEGER NOT NULL, 
