@@ -44,8 +44,8 @@ HERE = Path(__file__).parent
 SAMPLE = 0.05
 """Seconds that a sample lasts at least: the system counts a process's time in ticks of 10 ms, or finer."""
 PAUSE = 0.1
-"""Seconds before a sample by the clock on the wall: threads of NumPy's libraries wait busily for their next call, and took half of a core
-from whichever kernel came after NumPy's turn."""
+"""Seconds before a sample by the clock on the wall: threads of NumPy's libraries may go on waiting busily after its turn, in the next one's
+time."""
 
 
 @dataclass(frozen=True)
