@@ -117,7 +117,7 @@ def picked(chosen: list[Entry], most: int) -> list[Entry]:
 
 
 def measured(entry: Entry, device: cl.Device, seconds: float, wanted: str) -> dict[str, Any]:
-    """The default mapping's time, that of what tuning finds unless it has no time, and their peers' in turns."""
+    """The time of what ``ff.compile`` takes (``default``), that of what tuning finds unless it has no time, and their peers' in turns."""
     cascade = entry.cascade()
     data: dict[str, Any] = {"entry": entry.case.name, "kind": entry.kind, "sizes": dict(entry.sizes)}
     programs = {"default": ff.compile(cascade, device)}
