@@ -97,6 +97,10 @@ class ArchiveError(Error):
     """A database that cannot be read or written."""
 
 
+class ArchiveBusyError(ArchiveError):
+    """A database that somebody else holds for longer than anybody waits."""
+
+
 class SearchError(Error):
     """A search for a mapping that cannot be made, or whose result contradicts the model."""
 
@@ -111,3 +115,7 @@ class SpecWarning(UserWarning):
 
 class ConstraintWarning(SpecWarning):
     """A mapping breaks a constraint of its architecture: no mapper returns it, and its figures hold all the same."""
+
+
+class WaitingWarning(UserWarning):
+    """Somebody else holds what is needed, or it is not there yet: what is waited for, and for how long."""

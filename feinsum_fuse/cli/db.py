@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..arguments import AT_LEAST_ONE, SECONDS
 from ..progress import Stage
 from ..whole_file import write_whole
 from .console import check_places, emit, emit_json, note, passing, progress, table
 from .inputs import check_variables, with_dtypes
-from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, variables
+from .options import DeviceOption, DtypeOption, FilesArgument, JsonOption, SetOption, UrlOption, dtypes, obeying, variables
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -210,8 +211,10 @@ def make(
         list[str] | None, typer.Argument(metavar="[WORKLOAD]...", help="Workloads by name, family or pattern (`mass*`). Default: all.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the device's file is, or is to be.")] = Path(),
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Of search for each workload.")] = 60.0,
-    measurements: Annotated[int, typer.Option("--measurements", min=1, help="Candidates to measure for each workload.")] = 60,
+    seconds: Annotated[float, typer.Option("--seconds", callback=obeying(SECONDS), help="Of search for each workload.")] = 60.0,
+    measurements: Annotated[
+        int, typer.Option("--measurements", callback=obeying(AT_LEAST_ONE), help="Candidates to measure for each workload.")
+    ] = 60,
     within: Annotated[
         float, typer.Option("--within", metavar="S", min=0.0, help="Begin no workload after so long; the same command goes on later.")
     ] = math.inf,

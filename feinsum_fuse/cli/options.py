@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from ..arguments import Kind
+
+Value = TypeVar("Value")
 
 
 def _picture(file: Path | None) -> Path | None:
@@ -21,6 +25,17 @@ def _picture(file: Path | None) -> Path | None:
 def picture_option(what: str) -> Any:
     """The option ``--svg FILE`` or ``--png FILE``: the name of the file says which it is, and nothing else is taken."""
     return typer.Option("--svg", "--png", metavar="FILE", callback=_picture, help=f"{what}, as .svg or .png: the name says which.")
+
+
+def obeying(kind: Kind) -> Callable[[Value], Value]:
+    """What an option of :mod:`typer` takes: what the package's own functions take."""
+
+    def held(value: Value) -> Value:
+        if value is not None and not kind.holds(value):
+            raise typer.BadParameter(f"{value} is not {kind.text}")
+        return value
+
+    return held
 
 
 FilesArgument = Annotated[

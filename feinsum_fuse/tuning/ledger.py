@@ -16,14 +16,18 @@ from ..archive.facts.retrieval import query, retrieve
 from ..archive.key.applicability import recorded_alone
 from ..archive.key.identity import identify
 from ..archive.tables.address import Url, locate
+from ..archive.tables.database import BUSY_SECONDS
 from ..archive.tables.schema import tell
 from ..cascades.cascade import Cascade
 from ..device.timing.measurement import Measurement
 from ..device.timing.outcome import Outcome
-from ..errors import ArchiveError
+from ..errors import ArchiveBusyError, ArchiveError
 from ..formats.spec import Spec
 from ..formats.writing.writer import mapping_text
 from .candidate import Candidate
+
+BRIEFLY_S = 2.0
+"""How long a search waits for others that write, since its seconds are for measuring; before it begins and in the end it has longer."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +75,29 @@ class Ledger:
     def write(self, measurements: Sequence[Measurement]) -> None:
         """Record measurements, each for its own sizes alone: deriving others takes longer than most kernels are worth.
 
-        An archive that does not take them, since the disk is full, say, ends no search: they are kept for :meth:`finish`.
+        An archive that does not take them ends no search. Where somebody else writes, they are kept for the next ones; where the disk is
+        full, say, for :meth:`finish`.
         """
         self.unrecorded += [
             record_from(m, mapping=_mapping(m), applicable=recorded_alone(_sizes(m))) for m in measurements if m.subject is not None
         ]
         if not self.problem:
-            self._write()
+            self._write(BRIEFLY_S)
 
     def finish(self, best: Measurement) -> None:
         """Record what others should find, for all sizes for which it is legal, and what could not be recorded before."""
         self.unrecorded.append(record_from(best, mapping=_mapping(best)))
-        self._write()
+        self._write(BUSY_SECONDS)
 
-    def _write(self) -> None:
+    def _write(self, patience_s: float) -> None:
         records = tuple(self.unrecorded)
         if not records:
             return
         try:
-            tell(locate(self.url), lambda connection: insert_all(connection, records))
+            tell(locate(self.url), lambda connection: insert_all(connection, records), patience_s)
         except ArchiveError as error:
-            self.problem = error.message
+            if not (isinstance(error, ArchiveBusyError) and patience_s < BUSY_SECONDS):
+                self.problem = error.message
         else:
             self.unrecorded.clear()
             self.problem = ""

@@ -12,7 +12,7 @@ import loopy as lp
 import pyopencl as cl
 
 from ..archive.tables.address import Url
-from ..arguments import COUNT, FLAG, HOOK, NOTHING, SECONDS, TEXT, checked, collection, instance
+from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEED, TEXT, checked, collection, instance
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
@@ -23,7 +23,7 @@ from ..device.program.building import build
 from ..device.program.program import Program
 from ..device.timing.measuring_process import MeasuringProcesses, Sample
 from ..device.timing.outcome import KernelError
-from ..errors import CascadeError, LoweringError, SearchError
+from ..errors import CascadeError, LoweringError, SearchError, WaitingWarning
 from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
 from ..patterns.transform import Transform
@@ -48,11 +48,11 @@ FINALISTS = 4
     SearchError,
     device=instance("a device", cl.Device) | TEXT | NOTHING,
     seconds=SECONDS,
-    measurements=COUNT,
-    seed=COUNT,
+    measurements=AT_LEAST_ONE,
+    seed=SEED,
     executor=EXECUTOR,
     progress=HOOK,
-    top=COUNT,
+    top=AT_LEAST_ONE,
     resume=FLAG,
     known=FLAG,
     transforms=FLAG | collection("transforms or their names", TEXT | instance("a Transform", Transform)),
@@ -91,8 +91,6 @@ def tune(
     be written when the search begins, and what reading, matching and devices raise. An archive that fails later ends no search: ``problem``
     of the result says why, and how many measurements are ``unrecorded``.
     """
-    if measurements < 1 or top < 1:
-        raise SearchError(f"{measurements} measurements for the best {top} find nothing", hint="Give at least 1 of both.")
     begin = time.monotonic()
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     cascade, given = _asked(what)
@@ -104,6 +102,7 @@ def tune(
     ledger.check()
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of mappings that nobody keeps
+        warnings.simplefilter("always", WaitingWarning)
         count = max(1, min(PROCESSES, os.cpu_count() or 1))
         cluster = Cluster(executor) if is_cluster(executor) else None
         helpers = cluster or executor or stack.enter_context(Helpers(count))

@@ -32,4 +32,5 @@ def test_a_file_without_a_workload_is_refused(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("option", ["--measurements=0", "--seconds=0", "--seed=-1"])
 def test_numbers_that_mean_nothing_are_usage_errors(invoke: Invoke, option: str) -> None:
-    assert invoke("tune", DEVICE_FILE, option).code == 2
+    answer = invoke("tune", DEVICE_FILE, option)
+    assert answer.code == 2 and "is not a" in answer.err

@@ -20,7 +20,7 @@ from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.timing.measuring_process import Loading, ProcessDiedError, Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.errors import SearchError
+from feinsum_fuse.errors import SearchError, WaitingWarning
 from feinsum_fuse.progress import Progress
 from feinsum_fuse.tuning.cluster import cluster as clusters
 from feinsum_fuse.tuning.cluster import session
@@ -60,7 +60,7 @@ class Workers:
         self.dying: set[str] = set()
 
     def scheduler_info(self, n_workers: int = 5) -> Mapping[str, Any]:
-        return {"workers": self.alive}
+        return {"workers": self.alive, "address": "tcp://scheduler:8786"}
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Answer:
         if function is session.alone:
@@ -122,7 +122,17 @@ def test_only_workers_that_hold_the_device_measure(workers: Workers, cascade: Ca
     workers.alive = {"tcp://2": workers.alive["tcp://2"]}
     with pytest.raises(SearchError, match=r"no worker of the cluster holds .*Portable") as caught:
         RemoteProcesses(Cluster(workers), find_device("pocl"), cascade, 1).__enter__()
-    assert f"--resources {RESOURCE}=1" in str(caught.value)
+    assert f"dask worker tcp://scheduler:8786 --resources {RESOURCE}=1" in str(caught.value)
+
+
+def test_that_no_worker_holds_the_device_yet_is_said_at_once(workers: Workers, cascade: Cascade, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what to start; the search goes on with the worker that comes."""
+    monkeypatch.setattr(clusters, "WORKER_S", 60.0)
+    late, workers.alive = workers.alive, {}
+    monkeypatch.setattr(clusters.time, "sleep", lambda _: workers.alive.update(late))
+    with pytest.warns(WaitingWarning, match=r"waiting for a worker .*at most 60 s\n  Start one with: dask worker tcp://scheduler:8786 ") as told:
+        there = RemoteProcesses(Cluster(workers), find_device("pocl"), cascade, 1).__enter__()
+    assert len(told) == 1 and there.load(jobs(1), 5.0) == {1: OK}
 
 
 def test_another_device_is_none(workers: Workers, cascade: Cascade) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,10 +14,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.tables import waiting
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.timing.measuring_process import Sample
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError
+from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError, WaitingWarning
 from feinsum_fuse.progress import Progress
 from feinsum_fuse.tuning import ledger
 from feinsum_fuse.tuning.helpers import Helpers
@@ -137,6 +140,27 @@ def test_an_archive_that_fails_on_the_way_costs_no_result(tmp_path: Path, monkey
     assert found.unrecorded >= 2 and "not on record: cannot write facts: the disk is full" in repr(found)
 
 
+def test_an_archive_that_others_hold_delays_no_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held from the first batch until the turns that decide: all is on record in the end, and the wait was said."""
+    database = tmp_path / "facts.sqlite3"
+    with closing(sqlite3.connect(database, isolation_level=None, check_same_thread=False)) as other:
+
+        def holding(now: Progress) -> None:
+            if now.stage.startswith("tuning: choosing") and not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+            if now.stage.startswith("tuning: recording"):
+                other.execute("ROLLBACK")
+
+        monkeypatch.setattr(ledger, "BRIEFLY_S", 0.2)
+        monkeypatch.setattr(waiting, "SOON_S", 0.1)
+        with pytest.warns(WaitingWarning, match="another thread of this process holds it"):
+            found = ff.tune(
+                product(), "pocl", seconds=600, measurements=2, url=str(database), executor=Here(), progress=holding, known=False
+            )
+    assert not found.unrecorded and not found.problem and found.fact is not None
+    assert len(ff.query(ff.cascade(product()), find_device("pocl"), outcome=None, url=str(database))) >= 2
+
+
 def test_an_executor_that_takes_no_tasks_is_refused_and_one_that_stops_ends_the_search_with_what_it_has(database: Path) -> None:
     executor = ThreadPoolExecutor(1)
 
@@ -164,8 +188,10 @@ def test_an_archive_that_cannot_be_written_is_refused_at_once(tmp_path: Path) ->
     [
         ("nothing", {}, SearchError, "cannot be tuned"),
         (ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]), {}, CascadeError, "not known"),
-        (product(), {"measurements": 0}, SearchError, "find nothing"),
-        (product(), {"seconds": -1}, SearchError, "a number of seconds"),
+        (product(), {"measurements": 0}, SearchError, "measurements is to be a whole number from 1 on, not 0"),
+        (product(), {"top": 0}, SearchError, "top is to be a whole number from 1 on"),
+        (product(), {"seed": -1}, SearchError, "seed is to be a whole number from 0 on, not -1"),
+        (product(), {"seconds": 0}, SearchError, "seconds is to be a number of seconds above 0, not 0"),
         (product(), {"executor": 3}, SearchError, "executor is to be an executor"),
     ],
 )

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -27,11 +26,14 @@ from ...errors import ArchiveError
 from .address import Address
 from .server import transaction
 from .version_table import may_hold_an_archive
+from .waiting import Patience
 
 T = TypeVar("T")
 BUSY_SECONDS = 120.0
 """How long a writer waits for the others before it gives up."""
 
+_ATTEMPT_S = 0.1
+"""How long SQLite itself waits; whoever waits on looks who it is for (:class:`~feinsum_fuse.archive.tables.waiting.Patience`)."""
 _READ_ATTEMPTS = 20
 _LOG_HEADER = 32
 """Bytes of a write-ahead log that holds no page (SQLite's file format, section 4.1), as a writer leaves it that is killed early: SQLite's
@@ -43,7 +45,7 @@ _REASONS = {
     "SQLITE_CANTOPEN": ("the file cannot be opened", "check that the directory exists and that you may use it"),
     "SQLITE_NOTADB": ("the file is no SQLite database", "choose another place with FEINSUM_FUSE_DATABASE, or move the file away"),
     "SQLITE_CORRUPT": ("the file is damaged", "restore a backup, or move it away and import exported facts"),
-    "SQLITE_BUSY": (f"another process has held it for over {BUSY_SECONDS:.0f} s", "end that process, or try again"),
+    "SQLITE_BUSY": ("another process reads it and keeps it from being written", "end that process, or try again"),
     "SQLITE_LOCKED": ("another connection holds it", "try again"),
 }
 
@@ -84,7 +86,14 @@ def reporting(address: Address, action: str) -> Iterator[None]:
         raise ArchiveError(f"cannot {action} {address}: {reason}", hint=hint) from error
 
 
-def _own_transactions(engine: Engine, begin: str) -> Engine:
+Begin = Callable[[sqlite3.Connection], object]
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")
+
+
+def _own_transactions(engine: Engine, begin: Begin) -> Engine:
     """Let SQLAlchemy alone begin transactions; the driver's own rules would begin a writing one too late to be safe."""
 
     @event.listens_for(engine, "connect")
@@ -93,23 +102,28 @@ def _own_transactions(engine: Engine, begin: str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        begin(_driver_connection(connection))
 
     return engine
 
 
 def memory_engine() -> Engine:
     """An empty SQLite database that lives in this process's memory."""
-    return _own_transactions(create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}), "BEGIN")
+    return _own_transactions(create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}), _begin)
+
+
+def _driver_connection(connection: Connection) -> sqlite3.Connection:
+    found = connection.connection.driver_connection
+    if not isinstance(found, sqlite3.Connection):
+        raise TypeError(f"SQLite's databases are meant, not {type(found).__name__}")
+    return found
 
 
 def copy_in_memory(connection: Connection) -> Engine:
     """A copy of the SQLite database behind ``connection`` in this process's memory."""
     engine = memory_engine()
-    source, target = connection.connection.driver_connection, engine.raw_connection().driver_connection
-    if not isinstance(source, sqlite3.Connection) or not isinstance(target, sqlite3.Connection):
-        raise TypeError("only SQLite's databases can be copied")
-    source.backup(target)
+    with engine.connect() as copy:
+        _driver_connection(connection).backup(_driver_connection(copy))
     return engine
 
 
@@ -117,37 +131,22 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch a file to write-ahead logging, which needs it alone for an instant and does not wait for that by itself."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if not _error_name(error).startswith("SQLITE_BUSY") or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _open_for_writing(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
+def _open_for_writing(file: Path, patience: Patience) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=_ATTEMPT_S, isolation_level=None)
     try:
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA synchronous=FULL")
-        # A new file, and one that Optuna made: without a log, a reader could see half of what a killed writer did.
-        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",) and may_hold_an_archive(_tables(connection)):
-            _log_ahead(connection)
+        patience.through(lambda: _set_up(connection))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-@lru_cache(maxsize=32)
-def _writing_engine(file: Path) -> Engine:
-    engine = create_engine("sqlite://", creator=lambda: _open_for_writing(file), poolclass=NullPool)
-    return _own_transactions(engine, "BEGIN IMMEDIATE")
+def _set_up(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA synchronous=FULL")
+    # A new file, and one that Optuna made: without a log, a reader could see half of what a killed writer did.
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",) and may_hold_an_archive(_tables(connection)):
+        connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _prepare_file(address: Address, file: Path) -> None:
@@ -160,17 +159,30 @@ def _prepare_file(address: Address, file: Path) -> None:
         raise ArchiveError(f"cannot write {address}: {what}", hint=hint)
 
 
-def write(address: Address, action: Callable[[Connection], T]) -> T:
+def write(address: Address, action: Callable[[Connection], T], patience_s: float = BUSY_SECONDS) -> T:
     """The result of ``action`` in one transaction: on disk when this returns, or nothing of it. Creates a SQLite file where there is none.
 
-    On a server, ``action`` may run more than once; see :func:`~feinsum_fuse.archive.tables.server.transaction`.
+    Waits ``patience_s`` seconds at the most for other writers, which is said. On a server, ``action`` may run more than once; see
+    :func:`~feinsum_fuse.archive.tables.server.transaction`.
     """
     with reporting(address, "write"):
         if address.file is None:
             return transaction(address.url, action)
         _prepare_file(address, address.file)
-        with _writing_engine(address.file).begin() as connection:
+        with _writing_engine(address.file, patience_s).begin() as connection:
             return action(connection)
+
+
+def _writing_engine(file: Path, patience_s: float) -> Engine:
+    patience = Patience(file, "write", patience_s)
+    engine = create_engine("sqlite://", creator=lambda: _open_for_writing(file, patience), poolclass=NullPool)
+    return _own_transactions(engine, lambda connection: patience.through(lambda: _begin_writing(connection)))
+
+
+def _begin_writing(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    # From here on only a file without a log, on a file system that bears none, may have to wait: for readers, when it commits.
+    connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1e3:.0f}")
 
 
 def read(address: Address, question: Callable[[Connection], T]) -> T | None:
@@ -188,12 +200,17 @@ def read(address: Address, question: Callable[[Connection], T]) -> T | None:
 
 def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
     """Ask through SQLite's read-only modes; ask again when a writer came between."""
+    patience = Patience(file, "read", BUSY_SECONDS)
+
+    def begin(connection: sqlite3.Connection) -> None:
+        patience.through(lambda: _begin_reading(connection))
+
     for attempt in range(_READ_ATTEMPTS):
         try:
             before = _state(file)
             with ExitStack() as stack:
                 engine = create_engine("sqlite://", creator=_reader(file, before, stack), poolclass=NullPool)
-                with _own_transactions(engine, "BEGIN").connect() as connection:
+                with _own_transactions(engine, begin).connect() as connection:
                     answer = question(connection)
             # A file without a log is read without locks, which is sound only if it stood still meanwhile.
             if before.has_log or _state(file) == before:
@@ -203,6 +220,13 @@ def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
                 raise
         time.sleep(0.002 * attempt)
     raise ArchiveError(f"cannot read {file}: it changed {_READ_ATTEMPTS} times while it was read", hint="try again")
+
+
+def _begin_reading(connection: sqlite3.Connection) -> None:
+    """Begin a transaction that holds its lock: one statement is what takes it."""
+    if not connection.in_transaction:
+        _begin(connection)
+    connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
 
 
 class _State(tuple[tuple[int, ...] | None, ...]):
@@ -241,7 +265,7 @@ def _reader(file: Path, state: _State, stack: ExitStack) -> Callable[[], sqlite3
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{file}{suffix}", folder / f"copy{suffix}")
         file, query = folder / "copy", "mode=ro"
-    return lambda: sqlite3.connect(f"file:{quote(os.fsencode(file))}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    return lambda: sqlite3.connect(f"file:{quote(os.fsencode(file))}?{query}", uri=True, timeout=_ATTEMPT_S, isolation_level=None)
 
 
 def back_up(file: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, inspect, select
 
 from ...errors import ArchiveError
 from .address import Address, Url, locate
-from .database import back_up, copy_in_memory, read, reporting, write
+from .database import BUSY_SECONDS, back_up, copy_in_memory, read, reporting, write
 from .place import hash_of
 from .server import lock_tables
 from .table_rows import CascadeRow, ForgottenRow, MeasurementRow
@@ -87,11 +87,11 @@ def _upgrade_from(found: str | None, address: Address, connection: Connection) -
     return now
 
 
-def tell(address: Address, action: Callable[[Connection], T]) -> T:
+def tell(address: Address, action: Callable[[Connection], T], patience_s: float = BUSY_SECONDS) -> T:
     """Run ``action`` in one write transaction on tables that are up to date; its effects are on disk when this returns, or none is.
 
     Makes a database that is not there, migrates an older SQLite file after a backup, and refuses a newer schema and an older one on a
-    server (:func:`migrate` is for its administrator).
+    server (:func:`migrate` is for its administrator). Waits ``patience_s`` seconds at the most for others that write a SQLite file.
     """
 
     def if_current(connection: Connection) -> tuple[T] | str:
@@ -100,13 +100,13 @@ def tell(address: Address, action: Callable[[Connection], T]) -> T:
             found = _upgrade_from(None, address, connection)
         return (action(connection),) if found in (None, REVISIONS[-1]) else found
 
-    done = write(address, if_current)
+    done = write(address, if_current, patience_s)
     if isinstance(done, tuple):
         return done[0]
     if address.file is None:
         raise _too_old(address, done)
     _migrate(address)
-    return write(address, action)
+    return write(address, action, patience_s)
 
 
 def ask(address: Address, question: Callable[[Connection], T]) -> T | None:

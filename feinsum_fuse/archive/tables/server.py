@@ -14,6 +14,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from .waiting import SOON_S, tell
+
 T = TypeVar("T")
 CONNECT_SECONDS = 10
 """How long a server may take to answer a connection."""
@@ -23,6 +25,8 @@ RESTART_SECONDS = 60.0
 _PASSING = ("40001", "40P01", "57P01", "57P02", "57P03")
 """PostgreSQL's states (its manual, appendix A) after which the same transaction may succeed: the conflicts of serializable transactions,
 deadlocks, and a server that shuts down, crashed, or is not up yet."""
+_HELD = ("55P03",)
+"""A lock that others held for too long."""
 _CONNECTION_FAILED = "08"
 _TABLES_LOCK = 0x6665_696E_7375_6D66
 """The number of the advisory lock that whoever makes or changes the tables holds: ``feinsumf`` in ASCII."""
@@ -37,8 +41,14 @@ def _engine(url: URL) -> Engine:
     timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_SECONDS}
     # What another writer has committed must be seen after waiting for it, whatever the server's own default is.
     engine = create_engine(url, poolclass=NullPool, connect_args=timeout, isolation_level="READ COMMITTED")
+    event.listen(engine, "begin", _limit_locks)
     event.listen(engine, "do_connect", partial(_connected, url))
     return engine
+
+
+def _limit_locks(connection: Connection) -> None:
+    """Have the server give up a lock that others hold, so that this is said and the transaction begun anew."""
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {SOON_S * 1e3:.0f}")
 
 
 def _connected(url: URL, dialect: Dialect, record: object, positional: tuple[object, ...], named: dict[str, object]) -> DBAPIConnection:
@@ -54,21 +64,31 @@ def transaction(url: URL, action: Callable[[Connection], T]) -> T:
     Where the connection is lost during the commit, nobody knows whether it happened: ``action`` is run again and has to see for itself what
     is there already.
     """
-    deadline = time.monotonic() + RESTART_SECONDS
+    begin, told = time.monotonic(), False
     for attempt in itertools.count():
         try:
             with _engine(url).begin() as connection:
                 return action(connection)
         except DBAPIError as error:
-            if not _passes(error, url) or time.monotonic() > deadline:
+            waited = time.monotonic() - begin
+            if not _passes(error, url) or waited > RESTART_SECONDS:
                 raise
+            if waited > SOON_S and not told:
+                told = True
+                held = "others hold its tables" if _state(error) in _HELD else "it does not answer"
+                tell(url.render_as_string(hide_password=True), held, RESTART_SECONDS)
         time.sleep(min(1.0, 0.02 * 2**attempt))
     raise AssertionError("unreachable")
 
 
+def _state(error: DBAPIError) -> str | None:
+    found = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    return None if found is None else str(found)
+
+
 def _passes(error: DBAPIError, url: URL) -> bool:
-    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
-    if state in _PASSING:
+    state = _state(error)
+    if state in _PASSING or state in _HELD:
         return True
     lost = error.connection_invalidated or state is None or state.startswith(_CONNECTION_FAILED)
     return lost and url in _reached and isinstance(error.orig, _operational(url))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ... import SpecError
+from ...arguments import AT_LEAST_ONE, SECONDS, SEED
 from ..console import check_places, draw, emit, emit_json, note, passing
 from ..inputs import check_variables, with_dtypes
 from ..options import (
@@ -22,6 +23,7 @@ from ..options import (
     TopKeyOption,
     UrlOption,
     dtypes,
+    obeying,
     picture_option,
     variables,
 )
@@ -34,9 +36,13 @@ if TYPE_CHECKING:
 
 def command(
     files: FilesArgument,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=1.0, help="Stop then, with the best so far.")] = 180.0,
-    measurements: Annotated[int, typer.Option("--measurements", metavar="N", min=1, help="Measure this many candidates at most.")] = 60,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="What is drawn follows from it.")] = 0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", callback=obeying(SECONDS), help="Stop then, with the best so far.")
+    ] = 180.0,
+    measurements: Annotated[
+        int, typer.Option("--measurements", metavar="N", callback=obeying(AT_LEAST_ONE), help="Measure this many candidates at most.")
+    ] = 60,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", callback=obeying(SEED), help="What is drawn follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Take recorded times instead of measuring a candidate again.")] = False,
     known: Annotated[bool, typer.Option("--known/--no-known", help="Measure the best recorded fact beside the default mapping.")] = True,
     transforms: Annotated[

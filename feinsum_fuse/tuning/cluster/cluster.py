@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,7 +23,7 @@ from ...archive.text.cascade_text import cascade_to_json
 from ...cascades.cascade import Cascade
 from ...device.catalogue import DeviceInfo
 from ...device.timing.measuring_process import Loading, ProcessDiedError, Sample, Verdict
-from ...errors import SearchError
+from ...errors import SearchError, WaitingWarning
 from . import session
 from .session import Opening, alone
 
@@ -68,6 +69,11 @@ class Cluster:
     def submit(self, function: Callable[..., T], /, *arguments: Any) -> Future[T]:
         """The call's result, from any worker. A worker takes up one such call at a time."""
         return self._client.submit(alone, function, *arguments, pure=False)
+
+    @property
+    def address(self) -> str:
+        """Where its scheduler is."""
+        return str(self._client.scheduler_info(n_workers=-1).get("address", "ADDRESS"))
 
     def workers(self) -> dict[str, Mapping[str, Any]]:
         """Address -> what the scheduler knows of it."""
@@ -145,7 +151,8 @@ class RemoteProcesses:
     def _found(self) -> str:
         """A worker that holds this very device. Raises :class:`~feinsum_fuse.errors.SearchError` if none comes."""
         wanted, others = device_identity(self._info), set[str]()
-        deadline = time.monotonic() + WORKER_S
+        hint = f"Start one with: dask worker {self._cluster.address} --resources {RESOURCE}=1"
+        deadline, told = time.monotonic() + WORKER_S, False
         while True:
             for worker in self._cluster.holders():
                 try:
@@ -157,7 +164,10 @@ class RemoteProcesses:
                 others.add(found or "no such device")
             if others or time.monotonic() > deadline:
                 break
+            if not told:
+                told = True
+                message = f"waiting for a worker of the cluster that holds {wanted} as a resource {RESOURCE!r}, at most {WORKER_S:.0f} s"
+                warnings.warn(f"{message}\n  {hint}", WaitingWarning, stacklevel=2)
             time.sleep(LOOK_S)
         held = f": they have {', '.join(sorted(others))}" if others else ""
-        hint = f"Start one with: dask worker ... --resources {RESOURCE}=1"
         raise SearchError(f"no worker of the cluster holds {wanted} as a resource {RESOURCE!r}{held}", hint=hint)
