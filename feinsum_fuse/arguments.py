@@ -76,7 +76,7 @@ ANYTHING = Kind("anything", lambda value: True)
 TEXT = instance("a text", str)
 COUNT = Kind("a whole number", lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool))
 AT_LEAST_ONE = Kind("a whole number from 1 on", lambda value: COUNT.holds(value) and bool(value >= 1))  # type: ignore[operator]
-SEED = Kind("a whole number from 0 on", lambda value: COUNT.holds(value) and bool(value >= 0))  # type: ignore[operator]
+SEEDS = Kind("a whole number from 0 on", lambda value: COUNT.holds(value) and bool(value >= 0))  # type: ignore[operator]
 FLAG = Kind("a truth value", lambda value: isinstance(value, bool))
 SECONDS = Kind("a number of seconds above 0", _is_seconds)
 NUMBER = Kind("a number", lambda value: isinstance(value, int | float | np.number) and not isinstance(value, bool))

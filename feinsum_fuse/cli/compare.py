@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import Error, MappingError
-from ..arguments import SEED
+from ..arguments import SEEDS
 from ..progress import Stage
 from ..whole_file import replacing
 from .console import check_places, draw, emit, emit_json, note, progress
@@ -51,7 +51,7 @@ def command(
     sweep: SweepOption = None,
     random: Annotated[int, typer.Option("--random", metavar="N", min=0, help="Draw N random legal mappings, too.")] = 0,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="S", callback=obeying(SEED), help="The seed of --random: the same draws every time.")
+        int, typer.Option("--seed", metavar="S", callback=obeying(SEEDS), help="The seed of --random: the same draws every time.")
     ] = 0,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times (extra plot).")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG.")] = None,

@@ -12,7 +12,7 @@ import typer
 
 from ..arguments import Kind
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
 def _picture(file: Path | None) -> Path | None:
@@ -27,10 +27,10 @@ def picture_option(what: str) -> Any:
     return typer.Option("--svg", "--png", metavar="FILE", callback=_picture, help=f"{what}, as .svg or .png: the name says which.")
 
 
-def obeying(kind: Kind) -> Callable[[Value], Value]:
+def obeying(kind: Kind) -> Callable[[T], T]:
     """What an option of :mod:`typer` takes: what the package's own functions take."""
 
-    def held(value: Value) -> Value:
+    def held(value: T) -> T:
         if value is not None and not kind.holds(value):
             raise typer.BadParameter(f"{value} is not {kind.text}")
         return value

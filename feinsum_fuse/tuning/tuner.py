@@ -12,7 +12,7 @@ import loopy as lp
 import pyopencl as cl
 
 from ..archive.tables.address import Url
-from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEED, TEXT, checked, collection, instance
+from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEEDS, TEXT, checked, collection, instance
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
@@ -49,7 +49,7 @@ FINALISTS = 4
     device=instance("a device", cl.Device) | TEXT | NOTHING,
     seconds=SECONDS,
     measurements=AT_LEAST_ONE,
-    seed=SEED,
+    seed=SEEDS,
     executor=EXECUTOR,
     progress=HOOK,
     top=AT_LEAST_ONE,

@@ -130,7 +130,8 @@ def test_that_no_worker_holds_the_device_yet_is_said_at_once(workers: Workers, c
     monkeypatch.setattr(clusters, "WORKER_S", 60.0)
     late, workers.alive = workers.alive, {}
     monkeypatch.setattr(clusters.time, "sleep", lambda _: workers.alive.update(late))
-    with pytest.warns(WaitingWarning, match=r"waiting for a worker .*at most 60 s\n  Start one with: dask worker tcp://scheduler:8786 ") as told:
+    start = r"at most 60 s\n  Start one with: dask worker tcp://scheduler:8786 "
+    with pytest.warns(WaitingWarning, match=f"waiting for a worker .*{start}") as told:
         there = RemoteProcesses(Cluster(workers), find_device("pocl"), cascade, 1).__enter__()
     assert len(told) == 1 and there.load(jobs(1), 5.0) == {1: OK}
 

@@ -86,14 +86,14 @@ def reporting(address: Address, action: str) -> Iterator[None]:
         raise ArchiveError(f"cannot {action} {address}: {reason}", hint=hint) from error
 
 
-Begin = Callable[[sqlite3.Connection], object]
+TransactionStart = Callable[[sqlite3.Connection], object]
 
 
 def _begin(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
 
 
-def _own_transactions(engine: Engine, begin: Begin) -> Engine:
+def _own_transactions(engine: Engine, begin: TransactionStart) -> Engine:
     """Let SQLAlchemy alone begin transactions; the driver's own rules would begin a writing one too late to be safe."""
 
     @event.listens_for(engine, "connect")
@@ -223,7 +223,7 @@ def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
 
 
 def _begin_reading(connection: sqlite3.Connection) -> None:
-    """Begin a transaction that holds its lock: one statement is what takes it."""
+    """TransactionStart a transaction that holds its lock: one statement is what takes it."""
     if not connection.in_transaction:
         _begin(connection)
     connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()

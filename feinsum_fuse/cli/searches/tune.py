@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ... import SpecError
-from ...arguments import AT_LEAST_ONE, SECONDS, SEED
+from ...arguments import AT_LEAST_ONE, SECONDS, SEEDS
 from ..console import check_places, draw, emit, emit_json, note, passing
 from ..inputs import check_variables, with_dtypes
 from ..options import (
@@ -42,7 +42,7 @@ def command(
     measurements: Annotated[
         int, typer.Option("--measurements", metavar="N", callback=obeying(AT_LEAST_ONE), help="Measure this many candidates at most.")
     ] = 60,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", callback=obeying(SEED), help="What is drawn follows from it.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", callback=obeying(SEEDS), help="What is drawn follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Take recorded times instead of measuring a candidate again.")] = False,
     known: Annotated[bool, typer.Option("--known/--no-known", help="Measure the best recorded fact beside the default mapping.")] = True,
     transforms: Annotated[
