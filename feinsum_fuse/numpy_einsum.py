@@ -15,6 +15,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 from numpy.typing import DTypeLike
 
+from .archive.tables.place import text_of
 from .arguments import COUNT, HOOK, array_of, described, element_type, expect
 from .cascades.reading.subscripts import (
     OrderArgument,
@@ -153,7 +154,8 @@ def einsum(
     is_complex = tuple(operand.dtype.kind == "c" for operand in operands)
     shapes = tuple(operand.shape for operand in operands)
     narrow = tuple(operand.dtype.name == BFLOAT16 for operand in operands)
-    signature = _Signature(subscripts, shapes, is_complex, real, narrow, logical, _order(optimize), chosen.int_ptr, str(url or ""))
+    archive = "" if url is None else text_of(url)
+    signature = _Signature(subscripts, shapes, is_complex, real, narrow, logical, _order(optimize), chosen.int_ptr, archive)
     program = _PROGRAMS.get(signature) if tune is False else None
     if program is None:
         program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune, progress))

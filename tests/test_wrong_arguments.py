@@ -84,6 +84,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a range at no point": lambda: ff.optimize_range(plain(3).kernel(), HERE, {}, points=0),
     "a memory of more bits than float64 has": lambda: ff.explore(ff.loads(WORKLOAD % 3), {"Buffer.size": [10**400]}),
     "a number for a database": lambda: ff.einsum("i,i->", [1.0], [2.0], url=1),  # type: ignore[arg-type]
+    "an array for a database": lambda: ff.einsum("i,i->", [1.0], [2.0], url=np.zeros(2)),  # type: ignore[arg-type]
     "half a character in a database's name": lambda: ff.einsum("i,i->", [1.0], [2.0], url="a\ud800.sqlite3"),
     "an input that no float is": lambda: plain(3).reference(A=[10**400] * 3),
     "masked inputs": lambda: plain(3).reference(A=np.ma.masked_array(np.ones(3), [1, 0, 0])),
