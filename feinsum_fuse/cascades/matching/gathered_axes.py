@@ -26,8 +26,8 @@ from .rule import Computed, Element
 def without_gathers(found: Instruction, named: Collection[str], fresh: Identifiers) -> Instruction:
     """The instruction over rank variables: ``named`` are the loops that stand for one, which others over the output's axes do not.
 
-    Of several variables that a loop can be taken for, it is the one by which operands, and after these conditions, are the shortest. A
-    loop stays that conditions do not bound on both sides.
+    Of several variables that a loop can be taken for, it is the one by which operands, and after these conditions, are the shortest; none
+    by which operands are read before their arrays begin. A loop stays that conditions do not bound on both sides.
     """
     fixed = {name for read in found.operands.reads if isinstance(read, Computed) for name in read.arguments}
     axes = {index.bare for index in found.indices}
@@ -36,7 +36,8 @@ def without_gathers(found: Instruction, named: Collection[str], fresh: Identifie
         loop = waiting.pop(0)
         bounded = found if loop in axes else _with_ends(found, loop)
         options = _beginnings(bounded, loop) if loop in named else _points(bounded, loop, fresh)
-        shortest = min(options, key=_length, default=found)
+        inside = (option for option in options if _read_before_the_first(option) <= _read_before_the_first(found))
+        shortest = min(inside, key=_length, default=found)
         if _length(shortest) < _length(found):
             found = shortest
             # What stood in the way of another loop may be gone.
@@ -69,7 +70,9 @@ def _points(found: Instruction, loop: str, fresh: Identifiers) -> Iterator[Instr
     """The instruction over what conditions keep between 0 and a number, in the place of a loop that they are told by; and backwards."""
     size = found.sizes[loop]
     if isinstance(size, int):
-        yield _changed(found, loop, Affine.of({(variable := fresh(f"{loop}_point")): -1}, size - 1), {variable: size})
+        first = max((-guard.constant for guard in found.guards if guard.terms == ((loop, 1),)), default=0)
+        count = size - first if 0 < first < size else size
+        yield _changed(found, loop, Affine.of({(variable := fresh(f"{loop}_point")): -1}, size - 1), {variable: count})
     bounds = {guard.terms: guard for guard in found.guards}
     for guard in found.guards:
         factor = guard.coefficients.get(loop, 0)
@@ -101,6 +104,15 @@ def _changed(found: Instruction, loop: str, value: Affine, sizes: Mapping[str, S
 
 def _moved(read: Element, values: Mapping[str, Affine]) -> Element:
     return dataclasses.replace(read, indices=tuple(index.substituted(values) for index in read.indices))
+
+
+def _read_before_the_first(found: Instruction) -> int:
+    """How many indices of operands may be below 0, by the lengths of loops and by conditions on such an index itself."""
+    sizes = {name: size for name, size in found.sizes.items() if isinstance(size, int)}
+    least = {guard.terms: -guard.constant for guard in found.guards}
+    indices = [index for read in found.operands.reads if not isinstance(read, Computed) for index in read.indices]
+    known = (index for index in indices if sizes.keys() >= set(index.variables))
+    return sum(index.smallest(sizes) < 0 and least.get(index.terms, -index.constant - 1) + index.constant < 0 for index in known)
 
 
 def _length(found: Instruction) -> tuple[int, int]:
