@@ -115,7 +115,7 @@ class _MapError(CombineMapper):  # type: ignore[misc]
 
     def _called(self, name: str, arguments: tuple[Expression, ...]) -> float:
         function = FUNCTIONS[name]
-        return function.amplification * self.combine(map(self.rec, arguments)) + function.ulps * self.rounding
+        return function.amplification * self.combine(map(self.rec, arguments)) + function.largest_ulps * self.rounding
 
     def map_if(self, expr: p.If) -> float:
         return self.combine([self.rec(expr.then), self.rec(expr.else_)])

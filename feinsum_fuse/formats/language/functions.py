@@ -14,6 +14,7 @@ import numpy as np
 from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
+from . import double_functions as double
 from .error_function import erf
 from .vector_functions import (
     COS,
@@ -82,6 +83,10 @@ class Function:
     own: str = ""
     """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow
     or wrong."""
+    own_double: str = ""
+    """The same for vectors of float64 (:mod:`.double_functions`)."""
+    own_ulps: float = 0.0
+    """The largest error of these, in units in the last place."""
     is_ours: bool = False
     """Whether OpenCL C has none: then ``own`` is for scalars and vectors of every floating-point type."""
     of_bytes: str = ""
@@ -99,6 +104,15 @@ class Function:
     def is_argument(self, name: str) -> bool:
         """Whether a kernel that calls it by this name says that it is the very argument."""
         return name == self.kernel_of_integers != self.kernel
+
+    @property
+    def largest_ulps(self) -> float:
+        """The largest error of OpenCL's function and ours."""
+        return max(self.ulps, self.own_ulps)
+
+    def own_text(self, element: str) -> str:
+        """Our own function on vectors of one of OpenCL C's types; empty where there is none."""
+        return {"float": self.own, "double": self.own_double}.get(element, "")
 
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
@@ -132,12 +146,12 @@ _BITS: dict[str, Any] = {"is_ours": True, "is_finite": True, "is_real": True, "c
 _LOW4 = {"own": LOW4, "of_bytes": LOW4_OF_BYTES, "of_table": LOW4_OF_TABLE}
 _HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
 _ROWS = (
-    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP),
-    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG),
+    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP, own_double=double.EXP, own_ulps=2),
+    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG, own_double=double.LOG, own_ulps=4),
     _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)"),
     _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)"),
-    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, own=TANH),
-    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, own=ERF),
+    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, own=TANH, own_double=double.TANH, own_ulps=4),
+    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, own=ERF, own_double=double.ERF, own_ulps=3),
     _function(
         "abs",
         np.abs,
@@ -148,8 +162,8 @@ _ROWS = (
         is_finite=True,
         cycles=(0.5, 0.5),
     ),
-    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, is_periodic=True),
-    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, is_periodic=True),
+    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, own_ulps=4, is_periodic=True),
+    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, own_ulps=4, is_periodic=True),
     *(
         _function(
             name,

@@ -64,22 +64,17 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
-def has_own(function: Function, quirks: Quirks) -> bool:
-    """Whether kernels call a function of our own on vectors of float32."""
-    return function.is_ours or (bool(function.own) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions))
-
-
-def own_function(function: Function, name: str, lanes: int) -> str:
+def own_function(function: Function, name: str, lanes: int, element: str = "float") -> str:
     """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
-    vector = f"float{lanes}"
-    text = function.own
+    vector = f"{element}{lanes}"
+    text = function.own_text(element)
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
         ("ANY(beyond)", "any(beyond)" if lanes < WIDEST_VECTOR else "any(beyond.lo) | any(beyond.hi)"),  # a function of OpenCL: by halves
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
-        ("INTS", f"int{lanes}"),
+        ("INTS", f"{_MASKS[element]}{lanes}"),
     ):
         text = text.replace(word, meaning)
     names = ("x", "y")[: function.arity]
@@ -157,8 +152,8 @@ static inline {vector} __attribute__((overloadable)) {name}_of({vector} x) {{ re
 #else
 #define {name}(x) {by_halves}
 #endif"""
-    if element == "float" and has_own(function, quirks):
-        return own_function(function, name, lanes)
+    if function.own_text(element) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions):
+        return own_function(function, name, lanes, element)
     kind = "f" if element in {"float", "double"} else "i"
     # Of integers abs gives unsigned ones.
     is_converted = kind == "i" and function.arity == 1

@@ -116,7 +116,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
             arguments = [var(arguments[0].name + _STORED)]
         widest = self.lanes == WIDEST_VECTOR or self.lanes * self.dtype.itemsize >= HALVED_BYTES
-        if widest or function.opencl != expr.function.name or function.is_ours or (function.own and self.dtype == np.float32):
+        if widest or function.opencl != expr.function.name or function.is_ours or function.own_text(c_type(self.dtype.name)):
             return self.call(Verb.BUILTIN, *arguments, function=function.name)
         return expr.function(*arguments)
 
