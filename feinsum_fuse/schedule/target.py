@@ -52,8 +52,9 @@ class Quirks:
     function: what is loaded and splat goes through one that returns it as it is.
     """
     slow_functions: bool = False
-    """Functions on vectors are calls around which registers are saved, are computed lane by lane, or take longer than ours: those of float32
-    and float64 are taken from :mod:`feinsum_fuse.formats.language.vector_functions` and ``double_functions`` as far as these have them.
+    """Functions on vectors are calls around which registers are saved, are computed lane by lane, or take longer than ours: those of
+    float32 and float64 are taken from :mod:`feinsum_fuse.formats.language.vector_functions` and ``double_functions`` as far as these have
+    them.
     """
     mixed_arguments: bool = False
     """``sin`` and ``cos`` of vectors of float32 are wrong in lanes with small arguments if another lane has a very large or infinite
@@ -139,8 +140,8 @@ POCL = Quirks(
 )
 """What PoCL 3.0 gets wrong."""
 INTEL = Quirks(slow_vector_loads=True, slow_functions=True)
-"""Of Intel's runtime for processors: a product of 512 x 512 x 512 takes 3.5 ms with ``vload8``, 2.3 ms without. Its functions on whole registers
-of AVX-512 take 1.2 (``exp``) to 4.3 times (``tanh`` of float64) as long as ours, 2.7 times for ``erf`` of float32."""
+"""Of Intel's runtime for processors: a product of 512 x 512 x 512 takes 3.5 ms with ``vload8``, 2.3 ms without. Its functions on whole
+registers of AVX-512 take 1.2 (``exp``) to 4.3 times (``tanh`` of float64) as long as ours, 2.7 times for ``erf`` of float32."""
 RUSTICL = Quirks(private_on_stack=True)
 """Of Mesa's runtime on processors (llvmpipe of Mesa 22.3), which does no more than 65,535 iterations on a work-item (``doc/pocl.rst``)."""
 ANY_DEVICE = Target(quirks=POCL)

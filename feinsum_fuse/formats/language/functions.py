@@ -143,15 +143,19 @@ def _composed(name: str, arity: int, composed: Callable[..., Expression], **fact
 
 _STEP: dict[str, Any] = {"of_integers": "same", "is_finite": True, "is_real": True, "amplification": 0.0, "cycles": (0.5, 0.5)}
 _BITS: dict[str, Any] = {"is_ours": True, "is_finite": True, "is_real": True, "cycles": (1.5, 1.5)}
+_EXP: dict[str, Any] = {"own": EXP, "own_double": double.EXP, "own_ulps": 2}
+_LOG: dict[str, Any] = {"own": LOG, "own_double": double.LOG, "own_ulps": 4}
+_TANH: dict[str, Any] = {"own": TANH, "own_double": double.TANH, "own_ulps": 4}
+_ERF: dict[str, Any] = {"own": ERF, "own_double": double.ERF, "own_ulps": 3}
 _LOW4 = {"own": LOW4, "of_bytes": LOW4_OF_BYTES, "of_table": LOW4_OF_TABLE}
 _HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
 _ROWS = (
-    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, own=EXP, own_double=double.EXP, own_ulps=2),
-    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", own=LOG, own_double=double.LOG, own_ulps=4),
+    _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, **_EXP),
+    _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", **_LOG),
     _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)"),
     _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)"),
-    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, own=TANH, own_double=double.TANH, own_ulps=4),
-    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, own=ERF, own_double=double.ERF, own_ulps=3),
+    _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, **_TANH),
+    _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, **_ERF),
     _function(
         "abs",
         np.abs,
