@@ -30,7 +30,7 @@ _SIGNED = "as_VECTOR(as_INTS({}) | (as_INTS(x) & (long) 0x8000000000000000))"
 """With the sign of x, zeros included."""
 _SIZE = "as_VECTOR(as_INTS(x) & 0x7fffffffffffffff)"
 
-EXP = f"""
+DOUBLE_EXP = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
   VECTOR y = x > 710.0 ? (VECTOR)(710.0) : x;
@@ -42,7 +42,7 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 2 units in the last place."""
 
-LOG = """
+DOUBLE_LOG = """
 static inline VECTOR NAME(VECTOR x)
 {
   /* Numbers too small to be normal are taken times 2^54. x = 2^n (1 + f), with 1 + f from sqrt(1/2) to sqrt(2). */
@@ -67,7 +67,7 @@ static inline VECTOR NAME(VECTOR x)
 }"""
 """Within 2 units in the last place."""
 
-TANH = f"""
+DOUBLE_TANH = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
   VECTOR size = {_SIZE};
@@ -79,7 +79,7 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 4 units in the last place."""
 
-ERF = f"""
+DOUBLE_ERF = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
   VECTOR size = {_SIZE}, square = x * x;
