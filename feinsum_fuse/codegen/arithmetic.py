@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
+from operator import is_
 
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
@@ -224,8 +225,10 @@ def linear(value: Expression, known: Known) -> Linear:
             for part in rest:
                 result = _product(result, linear(part, known))
             return result
+        case p.Variable():
+            return Linear({value: 1})
     simple = simplified(value, known)
-    return linear(simple, known) if simple != value else Linear({value: 1})
+    return Linear({value: 1}) if simple is value or simple == value else linear(simple, known)
 
 
 def _product(left: Linear, right: Linear) -> Linear:
@@ -290,7 +293,8 @@ class Simplification(Rewriter):
     map_remainder = map_floor_div
 
     def map_subscript(self, expr: p.Subscript) -> Expression:
-        return p.Subscript(self.rec(expr.aggregate), integer(expr.index, self.known))
+        aggregate, index = self.rec(expr.aggregate), integer(expr.index, self.known)
+        return expr if aggregate is expr.aggregate and index is expr.index else p.Subscript(aggregate, index)
 
     def map_call(self, expr: p.Call) -> Expression:
         parameters = expr.parameters
@@ -302,17 +306,12 @@ class Simplification(Rewriter):
             if not difference.terms:
                 return first if (difference.constant <= 0) == (function == "min") else second
             return p.Call(expr.function, (first, second))
-        return p.Call(expr.function, tuple(map(self.rec, parameters)))
+        return super().map_call(expr)
 
     def map_vector_call(self, expr: VectorCall) -> Expression:
         whole = expr.operation.whole_parameters(len(expr.parameters))
-        return VectorCall(
-            expr.operation,
-            tuple(
-                integer(parameter, self.known) if position in whole else self.rec(parameter)
-                for position, parameter in enumerate(expr.parameters)
-            ),
-        )
+        parameters = tuple(integer(part, self.known) if place in whole else self.rec(part) for place, part in enumerate(expr.parameters))
+        return expr if all(map(is_, parameters, expr.parameters)) else VectorCall(expr.operation, parameters)
 
     def map_if(self, expr: p.If) -> Expression:
         test = self.rec(expr.condition)

@@ -42,6 +42,8 @@ from .statements import (
 
 REPEATED = 3
 """Arithmetic of so many operations gets a name where it is repeated."""
+OWN = -1
+"""Where a statement's own expressions are, which are in none of its blocks."""
 _DIGITS = "0123456789"
 
 
@@ -96,6 +98,8 @@ class _Naming:
 
     def __init__(self) -> None:
         self.uses_in: dict[Expression, tuple[_Use, ...]] = {}
+        self.uses_of: dict[int, tuple[CStatement, tuple[tuple[_Use, int], ...]]] = {}
+        """By what Python tells the statements apart, which are kept for that."""
         self.parts_in: dict[Expression, frozenset[Expression]] = {}
 
     def named(self, body: Sequence[CStatement], fixed: frozenset[str], taken: set[str]) -> tuple[CStatement, ...]:
@@ -119,12 +123,12 @@ class _Naming:
 
     def repeated(self, body: Sequence[CStatement], fixed: frozenset[str]) -> tuple[Expression, frozenset[str], int] | None:
         """The longest arithmetic that occurs more than once and belongs here, its arrays, and the first statement with it."""
-        found: dict[Expression, list[tuple[_Use, tuple[int, ...]]]] = {}
+        found: dict[Expression, list[tuple[_Use, tuple[int, int]]]] = {}
         known = fixed | {s.name for s in body if isinstance(s, Declaration) and s.value is not None}
         for position, statement in enumerate(body):
-            for use, place in self.uses(statement, (position,)):
+            for use, block in self.uses(statement):
                 if use.names <= known:
-                    found.setdefault(use.value, []).append((use, place[:2]))
+                    found.setdefault(use.value, []).append((use, (position, block)))
         values = [v for v, uses in found.items() if _is_shared([use for use, _ in uses]) and _is_scattered({place for _, place in uses})]
         if not values:
             return None
@@ -141,20 +145,22 @@ class _Naming:
             self.parts_in[value] = frozenset(sums_within(value))
         return self.parts_in[value]
 
-    def uses(self, statement: CStatement, place: tuple[int, ...]) -> Iterator[tuple[_Use, tuple[int, ...]]]:
-        """What might get a name, with the path of blocks to it."""
+    def uses(self, statement: CStatement) -> tuple[tuple[_Use, int], ...]:
+        """What might get a name, each with the number of the statement's block in which it is, or :data:`OWN`."""
+        known = self.uses_of.get(id(statement))
+        if known is None:
+            known = self.uses_of[id(statement)] = (statement, tuple(self._uses(statement)))
+        return known[1]
+
+    def _uses(self, statement: CStatement) -> Iterator[tuple[_Use, int]]:
         for expression in expressions(statement):
             if expression not in self.uses_in:
                 self.uses_in[expression] = tuple(_of_expression(expression))
-            for use in self.uses_in[expression]:
-                yield use, place
+            yield from ((use, OWN) for use in self.uses_in[expression])
         if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
-            for part in _parts(statement.value):
-                yield _Use(part, variables(part)), place
+            yield from ((_Use(part, variables(part)), OWN) for part in _parts(statement.value))
         for number, block in enumerate(bodies(statement)):
-            for position, inner in enumerate(block):
-                for use, below in self.uses(inner, (position,)):
-                    yield use, (*place, number, *below)
+            yield from ((use, number) for inner in block for use, _ in self.uses(inner))
 
 
 def _is_shared(uses: Sequence[_Use]) -> bool:
@@ -162,9 +168,9 @@ def _is_shared(uses: Sequence[_Use]) -> bool:
     return len(uses) > 1 and (any(use.condition is None for use in uses) or len({use.condition for use in uses}) > 1)
 
 
-def _is_scattered(places: set[tuple[int, ...]]) -> bool:
+def _is_scattered(places: set[tuple[int, int]]) -> bool:
     """Whether uses are not all in one block of a statement, where they get their name then."""
-    return len(places) > 1 or any(len(place) == 1 for place in places)
+    return len(places) > 1 or any(block == OWN for _, block in places)
 
 
 def _of_expression(value: Expression) -> Iterator[_Use]:
@@ -244,16 +250,15 @@ def with_starts(body: Sequence[CStatement], starts: Mapping[str, Linear]) -> tup
     wanted = {name: start for name, start in starts.items() if name not in taken}
     if not wanted:
         return tuple(body)
-    counting = _Started(wanted)
-    for statement in all_statements(body):
-        for expression in expressions(statement):
-            counting.rec(expression)
-    wanted = {name: start for name, start in wanted.items() if counting.counts[name] > 1}
-    if not wanted:
-        return tuple(body)
     started = _Started(wanted)
-    declared = (Declaration("int", name, value=start.expression) for name, start in wanted.items())
-    return (*declared, *(changed(s, started) for s in body))
+    result = [changed(s, started) for s in body]
+    often = {name: start for name, start in wanted.items() if started.counts[name] > 1}
+    if not often:
+        return tuple(body)
+    if often != wanted:
+        result = [changed(s, _Started(often)) for s in body]
+    declared = (Declaration("int", name, value=start.expression) for name, start in often.items())
+    return (*declared, *result)
 
 
 class _Started(Rewriter):

@@ -144,12 +144,12 @@ class _Whole(Rewriter):
         self.known = known
 
     def map_vector_call(self, expr: VectorCall) -> Expression:
-        parameters = tuple(map(self.rec, expr.parameters))
+        call = super().map_vector_call(expr)
         if expr.operation.is_counted:
-            least = self.known.range(parameters[-1])[0]
+            least = self.known.range(call.parameters[-1])[0]
             if least is not None and least >= expr.operation.lanes:
-                return VectorCall(expr.operation.uncounted, parameters[:-1])
-        return VectorCall(expr.operation, parameters)
+                return VectorCall(expr.operation.uncounted, call.parameters[:-1])
+        return call
 
 
 def _join(before: list[CStatement], statement: CStatement, known: Known) -> None:

@@ -7,6 +7,7 @@ They are written without needless brackets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from operator import is_
 from typing import cast
 
@@ -66,7 +67,8 @@ def within(value: Expression) -> Iterator[Expression]:
     while waiting:
         part = waiting.pop()
         yield part
-        waiting.extend(reversed(children(part)))
+        if (inner := _CHILDREN.get(type(part))) is not None:
+            waiting.extend(reversed(inner(part)))
 
 
 class Rewriter(IdentityMapper):  # type: ignore[misc]
@@ -163,6 +165,7 @@ def array_of(value: Expression) -> str:
     return value.name if isinstance(value, p.Variable) else ""
 
 
+@lru_cache(4096)
 def variables(value: Expression) -> frozenset[str]:
     """The variables of an expression, without functions."""
     return frozenset(part.name for part in within(value) if isinstance(part, p.Variable))
@@ -173,6 +176,7 @@ def has_choice(value: Expression) -> bool:
     return any(isinstance(part, p.If) for part in within(value))
 
 
+@lru_cache(4096)
 def operations(value: Expression) -> int:
     """How many operators an expression has."""
     inner = sum(map(operations, children(value)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Literal
 
 import islpy as isl
@@ -305,23 +306,32 @@ def with_bodies(statement: CStatement, change: Callable[[tuple[CStatement, ...]]
 
 
 def changed(statement: CStatement, change: Callable[[Expression], Expression]) -> CStatement:
-    """The statement with its expressions changed, and those of the statements in it."""
+    """The statement with its expressions changed, and those of the statements in it; itself where all of them stay."""
     match statement:
         case Declaration(value=value):
-            return replace(statement, value=change(value)) if value is not None else statement
+            new = change(value) if value is not None else None
+            return statement if new is value else replace(statement, value=new)
         case Assignment(target, value, operator):
-            return Assignment(change(target), change(value), operator)
+            place, new = change(target), change(value)
+            return statement if place is target and new is value else Assignment(place, new, operator)
         case ExpressionStatement(value):
-            return ExpressionStatement(change(value))
+            new = change(value)
+            return statement if new is value else ExpressionStatement(new)
         case Loop(first=first, last=last, body=body):
-            inner = tuple(changed(s, change) for s in body)
-            return replace(statement, first=change(first), last=change(last), body=inner)
+            start, end, inner = change(first), change(last), _each_changed(body, change)
+            return statement if start is first and end is last and inner is body else replace(statement, first=start, last=end, body=inner)
         case Conditional(condition, body, otherwise):
-            then, other = (tuple(changed(s, change) for s in part) for part in (body, otherwise))
-            return Conditional(change(condition), then, other)
+            test, then, other = change(condition), _each_changed(body, change), _each_changed(otherwise, change)
+            return statement if test is condition and then is body and other is otherwise else Conditional(test, then, other)
         case Scope(contents=contents):
             return Scope([changed(s, change) for s in contents])
     return statement
+
+
+def _each_changed(body: tuple[CStatement, ...], change: Callable[[Expression], Expression]) -> tuple[CStatement, ...]:
+    """The statements of a block with their expressions changed; the block itself where all of them stay."""
+    new = tuple(changed(s, change) for s in body)
+    return body if all(map(is_, new, body)) else new
 
 
 def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
@@ -374,11 +384,11 @@ def _condition(constraint: isl.Constraint) -> p.Comparison:
 
 def _fixed(points: isl.Set, values: Mapping[str, int]) -> isl.Set:
     """The points with some coordinates at these values, without those coordinates."""
-    for name, (kind, position) in points.get_var_dict().items():
-        if name in values:
-            points = points.fix_val(kind, position, values[name])
-    for name in values:
-        place = points.get_var_dict().get(name)
-        if place is not None:
-            points = points.project_out(*place, 1)
+    known = points.get_var_dict()
+    places = [(*known[name], value) for name, value in values.items() if name in known]
+    for kind, position, value in places:
+        points = points.fix_val(kind, position, value)
+    # From the last one on: those before it keep their places.
+    for kind, position, _ in sorted(places, key=lambda place: place[1], reverse=True):
+        points = points.project_out(kind, position, 1)
     return points

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from random import Random
 
@@ -38,6 +39,16 @@ def test_indices_are_as_short_as_loopy_makes_them(seed: int) -> None:
             chosen = random.sample(names, random.randint(0, len(names)))
             index = p.Sum((random.randint(-2, 2), *(p.Product((random.choice([-1, 1, 2, 8]), p.Variable(n))) for n in chosen)))
             assert kernel.shortest(index) == simplify_using_aff(plain, index)
+
+
+def test_loopy_defines_no_class_for_each_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = written(0)
+    with lp.CacheMode(False):
+        executable(unit)
+        defined = []
+        monkeypatch.setattr(dataclasses, "_process_class", lambda found, *_: defined.append(found.__qualname__))
+        executable(unit)
+    assert defined == []
 
 
 def test_an_iname_of_one_value_is_that_value() -> None:

@@ -117,6 +117,10 @@ class VectorOperation:
     extent: Extent = Extent.WHOLE
     tile: ProductTile | None = None
 
+    def __hash__(self) -> int:
+        # Each expression with a call asks for it, and the name is kept.
+        return hash(self.name)
+
     @cached_property
     def name(self) -> str:
         """The function's name, such as ``vload_global_float8``."""
@@ -183,7 +187,7 @@ class VectorOperation:
         """How many of its arguments, the first ones, are places in memory."""
         return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
 
-    @property
+    @cached_property
     def uncounted(self) -> VectorOperation:
         """The same on whole vectors."""
         return replace(self, extent=Extent.WHOLE) if self.is_counted else self
