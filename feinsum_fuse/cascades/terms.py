@@ -52,7 +52,7 @@ class Access:
     tensor: str
     indices: tuple[Affine, ...]
 
-    @property
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         """The rank variables that occur, in order of first appearance."""
         return tuple(dict.fromkeys(v for index in self.indices for v in index.variables))

@@ -37,7 +37,7 @@ class TensorAccess:
     backing_storage_size_scale: float = 1.0
     bits_per_value: int = 8
 
-    @property
+    @cached_property
     def rank_variables(self) -> tuple[str, ...]:
         """The rank variables of all index expressions, in order of first appearance."""
         return tuple(dict.fromkeys(v for index in self.projection.values() for v in index.variables))

@@ -266,12 +266,11 @@ def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> l
     tile = nest.tiles.get(statement.target.source)
     if tile is None or not MEMORIES[tile.memory].is_register:
         return []
-    names = {v for index in statement.target.indices for v in index.variables}
     found: list[For] = []
     for loop in reversed(above):
         if loop.binding == "vector" or loop.is_over_items:
             continue
-        if loop.name not in names or loop.binding != "loop" or not loop.refs:
+        if loop.name not in statement.target.loops or loop.binding != "loop" or not loop.refs:
             break
         found.insert(0, loop)
     return found

@@ -164,5 +164,6 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
 
 def is_contiguous(access: Access, lane: str) -> bool:
     """Whether neighbouring lanes are neighbouring elements of a row-major array."""
-    axes = [axis for axis, index in enumerate(access.indices) if lane in index.variables]
-    return axes == [len(access.indices) - 1] and access.indices[-1].coefficients[lane] == 1
+    if not access.indices or (lane, 1) not in access.indices[-1].terms:
+        return False
+    return not any(lane in index.coefficients for index in access.indices[:-1])

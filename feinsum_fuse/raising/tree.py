@@ -273,7 +273,7 @@ def _moved_at(path: EinsumPath, moving: Sequence[Sequence[For]]) -> int:
 def _alive_at(tile: Tile, path: EinsumPath, uses: Uses) -> int:
     """Below the loops around all uses, up to the first that counts elements of the tile, or over which a sum in it is carried on."""
     places = [place for _, s in uses for place in (s.target, *s.operands) if place.source == tile.name]
-    counting = {name for place in places for index in place.indices for name in index.variables}
+    counting = {name for place in places for name in place.loops}
     computing = [above for above, s in uses if s.role in {"populate", "init", "update", "map", "combine"}]
     depth = min(_common(path, above) for above in computing or [above for above, _ in uses])
     carrying = {name for _, s in uses for name in (*s.first, *s.later)}

@@ -107,7 +107,7 @@ class CodeLine:
 
     def distinct(self, place: Place) -> float:
         """How many different elements or vectors the copies touch."""
-        names = variables(place)
+        names = place.loops
         return math.prod(count for name, count in self.counts.items() if name in names)
 
 
@@ -170,11 +170,6 @@ class BasicBlock:
     def einsum(self) -> str:
         """The Einsum that it works for."""
         return self.lines[0].statement.einsum
-
-
-def variables(place: Place) -> frozenset[str]:
-    """The loops that move a place."""
-    return frozenset(v for index in place.indices for v in index.variables)
 
 
 def average_trips(loop: For, above: Sequence[For]) -> float:
@@ -363,7 +358,7 @@ def in_registers(nest: Nest) -> frozenset[str]:
             tile = nest.tiles.get(place.source)
             if tile is None or not MEMORIES[tile.memory].is_register:
                 continue
-            if any(name in loops and not is_written_out(nest, loops[name]) for name in variables(place)):
+            if any(name in loops and not is_written_out(nest, loops[name]) for name in place.loops):
                 outside.add(place.source)
     return frozenset(name for name, tile in nest.tiles.items() if MEMORIES[tile.memory].is_register and name not in outside)
 

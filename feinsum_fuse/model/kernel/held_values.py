@@ -14,7 +14,7 @@ from pymbolic.primitives import Product, Sum, Variable
 
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For
-from .basic_blocks import CodeLine, variables
+from .basic_blocks import CodeLine
 
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
@@ -40,7 +40,7 @@ class _Values(CombineMapper):  # type: ignore[misc]
         self.line = line
         self.operands = {}
         for k, place in enumerate(line.statement.operands):
-            moved = variables(place)
+            moved = place.loops
             self.operands[operand_name(k)] = _Value(moved, stays=loop.name not in moved and place.source not in changed)
         self.turning = [name for name in line.order if line.counts[name] > 1]
 

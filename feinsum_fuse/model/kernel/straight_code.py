@@ -18,7 +18,7 @@ from pymbolic.primitives import Product
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place
-from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride, variables
+from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once
 from .machine import Machine
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
@@ -117,7 +117,7 @@ class Straight:
         written = line.statement.target.source
         every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
         named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        moved = {name: every if place.source == written else variables(place) for name, place in named.items()}
+        moved = {name: every if place.source == written else place.loops for name, place in named.items()}
         narrow = frozenset(name for name, place in named.items() if self._element(place) < self._itemsize(line))
 
         def moving(names: frozenset[str]) -> frozenset[str]:
@@ -153,7 +153,7 @@ class Straight:
             return 1
         copies = 1
         for loop in line.unrolled:
-            if loop.name in variables(line.statement.target) and loop.name not in line.guarded:
+            if loop.name in line.statement.target.loops and loop.name not in line.guarded:
                 copies *= loop.extent or 1
         return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
 
@@ -219,7 +219,7 @@ class Straight:
         return copies * self._pieces(line) / (max(1.0, self.block.trips) if before else 1.0)
 
     def _load(self, line: CodeLine, place: Place, counts: _Counts, written: set[str]) -> None:
-        moved = variables(place)
+        moved = place.loops
         if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
             return
         is_vector = line.lane is not None and line.lane.name in moved
@@ -352,7 +352,7 @@ class Straight:
         """
         loop, longest = self.block.loop, 0.0
         for line in self.block.lines:
-            if line.statement.reduce is None or (loop is not None and loop.name not in variables(line.statement.target)):
+            if line.statement.reduce is None or (loop is not None and loop.name not in line.statement.target.loops):
                 continue
             updates = line.copies / line.distinct(line.statement.target)
             longest = max(longest, updates * self._register_latency(line)) if updates > 1 else longest
@@ -414,11 +414,11 @@ class Straight:
     def _is_promoted(self, line: CodeLine) -> bool:
         """Whether the compiler keeps a sum in a register while the loop runs: it knows the place."""
         loop = self.block.loop
-        return loop is not None and loop.name not in variables(line.statement.target)
+        return loop is not None and loop.name not in line.statement.target.loops
 
     def _reducing(self, loop: For) -> Iterator[CodeLine]:
         for line in self.block.lines:
-            if line.statement.reduce is not None and loop.name not in variables(line.statement.target):
+            if line.statement.reduce is not None and loop.name not in line.statement.target.loops:
                 yield line
 
 

@@ -97,7 +97,7 @@ class RollingUpdate(Step):
     def _statement(
         self, nest: Nest, like: Statement, einsum: str, target: Place, operands: list[Place], *, reduce: bool = False
     ) -> Statement:
-        used = {v for place in (target, *operands) for index in place.indices for v in index.variables}
+        used = {v for place in (target, *operands) for v in place.loops}
         values = constantdict({name: v for name, v in like.values.items() if set(v.variables) <= used})
         return Statement(
             einsum, "update" if reduce else "map", target, var(operand_name(0)), tuple(operands), values, MUL.name if reduce else None
@@ -174,7 +174,7 @@ def _row(nest: Nest, einsum: str, exponentials: Sequence[str], array: str, large
 def _under(chain: Sequence[For], refs: Sequence[LoopRef], shared_loop: str, statement: Statement, nest: Nest) -> Iterator[NestItem]:
     """The statement under copies of an Einsum's loops inside the shared one, reduction loops left out, with references of its own."""
     start = next(i for i, loop in enumerate(chain) if any(ref in loop.refs for ref in refs)) + 1
-    used = {v for place in (statement.target, *statement.operands) for index in place.indices for v in index.variables}
+    used = {v for place in (statement.target, *statement.operands) for v in place.loops}
     kept = [loop for loop in chain[start:] if loop.name in used]
     names = {loop.name: nest.fresh(f"{loop.name}_{statement.einsum.replace('.', '_')}") for loop in kept}
     values = {name: Affine.variable(new) for name, new in names.items()}

@@ -108,7 +108,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     axis = next(a for a in wanted if a is not None)
     aligned = aligned and all(_lies_in_vectors(place.indices[axis], loops, lanes) for loops, place in moved)
     # The lanes of one vector that are added up are read one by one.
-    aligned = aligned and not any(set(p.indices[axis].variables) - _written(s) for s, p in combined)
+    aligned = aligned and not any(set(p.indices[axis].variables) - s.target.loops for s, p in combined)
     others = tuple(a for a in tile.axes if a != axis)
     if _holds_words(nest, tile, axis):
         return nest.replace(tiles=constantdict({**nest.tiles, tile.name: dataclasses.replace(tile, axes=(*others[:-1], axis, others[-1]))}))
@@ -134,10 +134,6 @@ def _holds_words(nest: Nest, tile: Tile, axis: int) -> bool:
     users = [s for _, s, _ in accesses(nest, tile.name) if s.reduce is not None]
     types = [tuple(nest.dtype_of(place.source) for place in (s.target, *s.operands)) for s in users]
     return bool(users) and all(s.reduce == "add" and t in DOT_PRODUCT.types for s, t in zip(users, types, strict=True))
-
-
-def _written(statement: Statement) -> set[str]:
-    return {name for index in statement.target.indices for name in index.variables}
 
 
 def _is_multiple(index: Affine, lanes: int) -> bool:

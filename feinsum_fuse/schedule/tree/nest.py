@@ -81,6 +81,11 @@ class Place:
     source: str
     indices: tuple[Affine, ...]
 
+    @cached_property
+    def loops(self) -> frozenset[str]:
+        """The loops that move it, by their names."""
+        return frozenset([name for index in self.indices for name, _ in index.terms])
+
     def substituted(self, values: Mapping[str, Affine]) -> Place:
         """The place with loops replaced by expressions."""
         indices = tuple([index.substituted(values) for index in self.indices])

@@ -103,7 +103,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> NestItem:
     items: list[For] = []
     values: dict[str, Affine] = {}
     limits = [limit for loop in chain for limit in loop.limits]
-    written = {name for _, s in statements(leaf) for index in s.target.indices for name in index.variables}
+    written = {name for _, s in statements(leaf) for name in s.target.loops}
     rows, inwards = _rows(nest, leaf), list(reversed(chain))
     for loop in sorted(inwards, key=lambda loop: (loop.binding != "vector", loop.name not in rows)):
         if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
