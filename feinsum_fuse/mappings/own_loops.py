@@ -35,6 +35,8 @@ CORE = 4
 STREAMS = 8
 """Rows that are read side by side where each is read from end to end: their sums are read and written once for so many multiply-adds, and
 prefetchers follow twice as many streams and more (Intel, Optimization Reference Manual, 3.7: 32)."""
+BLOCK_SCOPE, ALONG_SCOPE, SECOND_SCOPE = "block", "along", "second"
+"""Where an operand is copied: once for a block of the reduction, for each tile along the lanes, for each along the other variable."""
 BLOCKS = (8, 16, 32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -116,11 +118,14 @@ class OwnLoops:
         for variable in gathered:
             nodes += self._cut(variable, self._line())
         nodes += self._block(bool(copied), gathered, {along: across, second: down})
-        if copied:
+        scopes = {tensor: self._scope(tensor, along, second) for tensor in copied}
+        nodes += self._copies(scopes, BLOCK_SCOPE)
+        if ALONG_SCOPE in scopes.values():
             nodes += self._cut(along, across)
-            nodes += [Storage((tensor,), self.components.tiles or self.components.outer) for tensor in copied]
+            nodes += self._copies(scopes, ALONG_SCOPE)
         nodes += self._spread()
         nodes += self._cut(second, down)
+        nodes += self._copies(scopes, SECOND_SCOPE)
         # Below a loop that does not cut the tile: it is fetched for all of these, with the lines that they share.
         nodes += self._down(gathered)
         nodes += self._cut(along, across)
@@ -295,6 +300,22 @@ class OwnLoops:
             return ()
         sets = [chosen for count in range(len(fitting) + 1) for chosen in combinations(fitting, count)]
         return self.choose(Choice.of("copied", self.einsum.name, self._packed(second), sets))
+
+    def _scope(self, tensor: str, along: str | None, second: str | None) -> str:
+        """Below which loop an operand is copied: usually as far in as no copy is made twice."""
+        read = {v for access in self.einsum.operands if access.tensor == tensor for v in access.variables}
+        usual = ALONG_SCOPE if along in read else BLOCK_SCOPE
+        return self.choose(Choice.of("scope", f"{tensor} in {self.einsum.name}", usual, self._scopes(read, along, second)))
+
+    def _scopes(self, read: set[str], along: str | None, second: str | None) -> list[str]:
+        """The scopes that an operand with these variables may have: a loop inside which its tile is another one."""
+        loops = ((ALONG_SCOPE, along), (SECOND_SCOPE, second))
+        return [BLOCK_SCOPE, *(scope for scope, variable in loops if variable in read)]
+
+    def _copies(self, scopes: Mapping[str, str], scope: str) -> list[Node]:
+        """The copies of this scope."""
+        memory = self.components.tiles or self.components.outer
+        return [Storage((tensor,), memory) for tensor, own in scopes.items() if own == scope]
 
     def _packed(self, second: str | None) -> tuple[str, ...]:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""

@@ -1,0 +1,67 @@
+"""Copies of operands are scheduled apart from what is computed: which, how far in, and what the tiles then are."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.mappings.choices import Given, Noted, sweep
+from feinsum_fuse.mappings.default_mapping import default_mapping, default_space
+from feinsum_fuse.mappings.family import Family
+
+BOTH = {"rows": {"Z": "m"}, "copied": ("A", "B"), "block": 16, "vectors": 1, "down": 4}
+
+
+def product(m: int = 61, n: int = 67, k: int = 71, left: str = "A[m, k]") -> Cascade:
+    return ff.cascade([f"Z[m, n] = {left} * B[k, n]"], sizes={"M": m, "N": n, "K": k})
+
+
+def test_rows_of_one_operand_and_whole_blocks_of_the_other() -> None:
+    """As products are computed by hand: a block of B for all rows, a panel of A for the columns of a register tile's rows."""
+    given = Given(BOTH | {"scope of A in Z": "second", "scope of B in Z": "block"})
+    assert str(Family(default_space(product())).mapping(given)) == "\n".join(
+        [
+            "LoopTree",
+            "│ MainMemory holds A B Z",
+            "│ for m in tiles of 32",
+            "│ spatial for m in tiles of 16, over Core.core",
+            "│ for k in tiles of 16",
+            "│ Scratchpad holds B",
+            "│ for m in tiles of 4",
+            "│ Scratchpad holds A",
+            "│ for n in tiles of 8",
+            "│ Register holds Z",
+            "│ for k in tiles of 1",
+            "│ for m in tiles of 1",
+            "│ spatial for n in tiles of 1, over Lane.lane",
+            "└ MAC computes Z",
+        ]
+    )
+
+
+def test_an_operand_is_copied_where_its_tile_changes() -> None:
+    """By default as far in as no tile is copied twice; the loop of an index that it lacks is no place for it."""
+    noted = Noted(Given(BOTH))
+    Family(default_space(product())).mapping(noted)
+    scopes = {choice.name: choice.options for choice in noted.choices if choice.kind == "scope"}
+    assert scopes == {"scope of A in Z": ("block", "second"), "scope of B in Z": ("along", "block")}
+
+
+@pytest.mark.parametrize(
+    ("cascade", "block"),
+    [(product(), 16), (product(left="A[k, m]"), 16), (product(9, 130, 3), None)],
+    ids=["product", "transposed", "short"],
+)
+def test_every_scope_computes_the_same(cascade: Cascade, block: int | None) -> None:
+    """Lengths that no tile divides; each is verified when it is compiled."""
+    family = Family(default_space(cascade))
+    found = {str(mapping): mapping for mapping in sweep(family.mapping, {"scope"}, Given(BOTH | {"block": block}))}
+    assert len(found) == 4
+    for mapping in found.values():
+        assert ff.compile(family.spec.replace(mapping=mapping), "pocl").example.expected
+
+
+def test_the_default_mapping_copies_what_lies_along_the_lanes_for_each_of_their_tiles() -> None:
+    cascade = product(512, 256, 640)
+    assert Family(default_space(cascade)).mapping(Given({"scope": "along"})) == default_mapping(cascade)
