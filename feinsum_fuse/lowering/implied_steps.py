@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
-from ..formats.mapping import Position, Spatial, Storage
+from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.intrinsics.intrinsic import INTRINSICS
 from ..schedule.kernel.operations import LANES, has_vectors
@@ -39,6 +39,8 @@ from .branch import EinsumBranch
 
 LOCAL_SHARE = 4
 """Tiles of unfinished sums take at most this part of a device's local memory; larger ones are held in global memory."""
+CHAINS = 4
+"""Sums of one element that stand side by side at the most: an addition takes about so many cycles, and a load of memory hardly one."""
 KERNEL_STATEMENTS = 256
 """A kernel of more unrolled statements takes seconds to generate; beyond it loops stay loops."""
 
@@ -168,6 +170,29 @@ def factored(branch: EinsumBranch, position: Position, bindings: Bindings, share
             depth = max(depth, number)
     depth = max(depth, _tile_depth(branch, position, bindings))
     yield RFactor(ref, branch.refs[above[depth - 1].position] if depth else None, memory)
+
+
+def side_by_side(branch: EinsumBranch, factor: RFactor) -> Iterator[RFactor]:
+    """The step by which a few vectors of partial results stand side by side, where lanes add up and the loop around them is cut twice.
+
+    ``for k in tiles of 64`` right above ``for k in tiles of 16`` and sixteen lanes are four sums, none of which waits for another: a sum
+    waits for the one before it as long as an addition takes. The inner loop has at most :data:`CHAINS` iterations, all of them whole.
+    """
+    sums = [
+        (number, placed.node, branch.refs[placed.position])
+        for number, placed in enumerate(branch.path)
+        if placed.position in branch.refs and branch.refs[placed.position].variable in branch.einsum.reduction_variables
+    ]
+    loops = [(number, node, ref) for number, node, ref in sums if ref != factor.loop and type(node) is Temporal]
+    if len(loops) < 2:
+        return
+    (first, outer, around), (second, inner, ref) = loops[-2:]
+    assert isinstance(outer, Temporal) and isinstance(inner, Temporal)
+    count, rest = divmod(outer.tile_shape, inner.tile_shape)
+    size = branch.einsum.sizes[ref.variable]
+    is_cut_twice = second == first + 1 and around.variable == ref.variable
+    if is_cut_twice and rest == 0 and 1 < count <= CHAINS and isinstance(size, int) and size % outer.tile_shape == 0:
+        yield RFactor(ref, factor.at, factor.memory)
 
 
 def _tile_depth(branch: EinsumBranch, position: Position, bindings: Bindings) -> int:

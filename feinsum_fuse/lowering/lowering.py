@@ -36,7 +36,7 @@ from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements, walk
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
-from .implied_steps import factored, in_pieces, rounded_sums, skipped, tensorized, unrolled, with_accumulators
+from .implied_steps import factored, in_pieces, rounded_sums, side_by_side, skipped, tensorized, unrolled, with_accumulators
 from .starting_point import Unscheduled, unscheduled
 
 CUTS = 1024
@@ -234,7 +234,9 @@ class Lowering:
             steps: list[Step] = [Fuse(outer, inner) for (_, outer), (_, inner) in reversed(list(pairwise(together)))]
             fused |= {place for place, _ in together}
             if len(refs) == 1 and kind.startswith(("local.", "vector")):
-                steps += factored(next(branch for branch, ref in members if ref is not None), position, self.bindings, shared)
+                own = next(branch for branch, ref in members if ref is not None)
+                for step in factored(own, position, self.bindings, shared):
+                    steps += [step, *(side_by_side(own, step) if kind == "vector" else ())]
             if kind == "unroll":
                 steps.append(Unroll(refs[0]))
             elif kind.startswith(("group.", "local.")):

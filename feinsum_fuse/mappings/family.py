@@ -50,6 +50,7 @@ CHOICE_KINDS = constantdict(
         "lines": "the variable along which blocks go whose lines have an element for each lane",
         "order": "the order of the outer loops",
         "reductions": "the order of the loops that reduce",
+        "chains": "where lanes are added up: vectors of partial results of one element, side by side",
     }
 )
 """Kind of decision -> what is decided, in the order in which decisions are taken."""

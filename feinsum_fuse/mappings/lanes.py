@@ -122,25 +122,35 @@ def fetched(einsum: Einsum, access: Access, rows: RowVariables, tile: int) -> in
     return elements if row is None or row in access.variables else elements * -(-length // max(tile, 1))
 
 
-def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target) -> bool:
-    """Whether an operand of which each element is used once comes from memory in short rows, one after another.
+def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target, *, chained: bool = False) -> bool:
+    """Whether an operand of which each element is used once comes from memory in rows that are better taken one after another.
 
-    Taken one at a time these are one long stream. Several at once are as many short ones, each of which prefetchers have to find anew:
-    they follow a stream within a page (Intel, Optimization Reference Manual, 3.7; AMD's says the same of its own).
+    These are one long stream. Several rows at once are as many short ones, each of which prefetchers have to find anew: they follow a
+    stream within a page (Intel, Optimization Reference Manual, 3.7; AMD's says the same of its own). Of rows longer than a page several
+    have to be taken so that sums do not wait for one another, unless each has several sums (``chained``), and so that they share what goes
+    with all of them, unless that stays in the nearest cache.
     """
+    if target.lanes_are_items:
+        return False
+    shared = sum(_bytes(cascade, access) for access in einsum.operands if not set(einsum.output_variables) & set(access.variables))
+    long = target.page_bytes if not chained or 2 * shared > target.nearest_cache_bytes else None
     for access in einsum.operands:
-        tensor = cascade.tensors[access.tensor]
         places = [axis for axis, index in enumerate(access.indices) if row in index.variables]
         if not set(einsum.output_variables) <= set(access.variables) or len(places) != 1:
             continue
         inner = [index.bare for index in access.indices[places[0] + 1 :]]
-        sizes = [n for n in tensor.shape if isinstance(n, int)]
-        if None in inner or set(inner) & set(einsum.output_variables) or len(sizes) < len(tensor.shape) or target.lanes_are_items:
+        if None in inner or set(inner) & set(einsum.output_variables) or not _bytes(cascade, access):
             continue
-        size = np.dtype(tensor.dtype).itemsize
-        if prod(sizes) * size > target.units * target.core_cache_bytes:
-            return bool(inner) and prod(sizes[places[0] + 1 :]) * size <= target.page_bytes
+        if _bytes(cascade, access) > target.units * target.core_cache_bytes:
+            return bool(inner) and (long is None or _bytes(cascade, access, places[0] + 1) <= long)
     return False
+
+
+def _bytes(cascade: Cascade, access: Access, first: int = 0) -> int:
+    """Of a tensor's axes from one on; 0 where a size is symbolic."""
+    tensor = cascade.tensors[access.tensor]
+    sizes = [n for n in tensor.shape if isinstance(n, int)]
+    return prod(sizes[first:]) * np.dtype(tensor.dtype).itemsize if len(sizes) == len(tensor.shape) else 0
 
 
 def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -> bool:

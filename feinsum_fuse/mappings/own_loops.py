@@ -11,6 +11,7 @@ import numpy as np
 from ..cascades.maps import calls_in, has_sums
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..lowering.implied_steps import CHAINS
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import MOST_VECTORS, Branch
 from .choices import Choice
@@ -130,8 +131,11 @@ class OwnLoops:
         nodes += self._down(gathered)
         nodes += self._cut(along, across)
         nodes += self._accumulator()
-        for variable in self._reduced():
-            nodes += self._cut(variable, self.lanes if variable == self.vector else 1)
+        reduced = self._reduced()
+        for variable in reduced:
+            if variable == self._innermost(reduced):
+                nodes += self._cut(variable, self._step(variable) * self._chains(variable, down))
+            nodes += self._cut(variable, self._step(variable))
         nodes += self._down([second] if second else [])
         return [*nodes, *self._lanes()]
 
@@ -215,7 +219,8 @@ class OwnLoops:
 
     def _usual_down(self, vectors: int, second: str) -> int:
         """Rows of a register tile of so many vectors."""
-        if self.sums and is_one_stream(self.branch.segment.cascade, self.einsum, second, self.branch.plan.target):
+        cascade, target = self.branch.segment.cascade, self.branch.plan.target
+        if self.sums and is_one_stream(cascade, self.einsum, second, target, chained=self._has_pairs()):
             return 1
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
         shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
@@ -225,6 +230,33 @@ class OwnLoops:
         if not self.sums:
             most = min(most, self._kept_lines(second) - vectors)
         return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+    def _step(self, variable: str) -> int:
+        """Values of a reduced variable that an iteration takes."""
+        return self.lanes if variable == self.vector else 1
+
+    def _innermost(self, reduced: Sequence[str]) -> str | None:
+        """The last of these variables that has iterations beside the lanes."""
+        return next((v for v in reversed(reduced) if self.tiles[v] > self._step(v)), None)
+
+    def _sums_beside(self, variable: str | None, down: int) -> list[int]:
+        """How many sums of each row of a register tile may stand side by side: numbers that divide what is in a row, since a last one would
+        stand under a condition otherwise.
+        """
+        count, rest = divmod(self.tiles[variable], self._step(variable)) if variable is not None else (1, 0)
+        most = min(CHAINS, self.accumulators // down) if self.sums and not rest else 1
+        return [n for n in range(1, most + 1) if count % n == 0 and n < count] or [1]
+
+    def _chains(self, variable: str, down: int) -> int:
+        """How many of them do: where lanes are added up and a register tile has few rows, each sum would wait for the one before it."""
+        fitting = self._sums_beside(variable, down)
+        usual = max(n for n in fitting if n == 1 or n * down <= CHAINS)
+        return self.choose(Choice.of("chains", self.einsum.name, usual, fitting)) if len(fitting) > 1 else 1
+
+    def _has_pairs(self) -> bool:
+        """Whether two sums of a single row can stand side by side."""
+        others = [v for v in self.reductions if v != self.vector]
+        return len(self._sums_beside(self._innermost([*others, *filter(None, [self.vector])]), 1)) > 1
 
     def _kept_lines(self, second: str) -> int:
         """Rows of an operand, read element by element along the reductions, of which the nearest cache keeps each one's current line.

@@ -111,6 +111,18 @@ def products_of_rows(m: int, k: int) -> Spec:
     )
 
 
+def chains_of_rows(m: int, k: int) -> Spec:
+    """Dot products over lanes, with up to four sums of each row side by side where that divides."""
+    return spec_of(
+        ["Z[m] = A[m,k]*B[k]"],
+        {"M": m, "K": k},
+        [
+            *(held("MainMemory", "A", "B", "Z"), space("m", min(2, m), "Core"), time("k", min(k, 16)), time("k", min(k, 4)), time("m", 1)),
+            *(space("k", 1, "Lane"), computed("Z")),
+        ],
+    )
+
+
 def two_sums(m: int, k: int) -> Spec:
     """Two reductions, one over work-items and one over lanes."""
     return spec_of(
@@ -185,8 +197,11 @@ def chain(m: int, k: int) -> Spec:
     )
 
 
+MAPPINGS = [product, product_in_tiles, products_of_rows, chains_of_rows, two_sums, two_axes, maxima, truths, softmax, chain]
+
+
 @pytest.mark.parametrize("sizes", [(13, 131), (1, 7), (3, 16), (2, 1)], ids=str)
-@pytest.mark.parametrize("mapping", [product, product_in_tiles, products_of_rows, two_sums, two_axes, maxima, truths, softmax, chain])
+@pytest.mark.parametrize("mapping", MAPPINGS)
 def test_shared_sums_agree_with_the_reference(mapping: object, sizes: tuple[int, int]) -> None:
     """At sizes that nothing divides, at 1, and at dividing ones."""
     spec = mapping(*sizes)  # type: ignore[operator]
@@ -203,6 +218,18 @@ def test_lanes_add_into_one_vector() -> None:
     source = ff.compile(spec).source
     assert "vload_global_float4(A[" in source
     assert "vload_global_float4(B[" in source
+
+
+@pytest.mark.parametrize(("k", "sums"), [(64, 4), (32, 4), (48, 4), (56, 1), (62, 1)])
+def test_sums_stand_side_by_side(k: int, sums: int) -> None:
+    """A loop that is cut again around lanes has a vector for each iteration, and vectors are added up; where it leaves a rest, one."""
+    spec = chains_of_rows(5, k)
+    cascade, schedule = ff.cascade(spec), ff.lower(spec)
+    assert sum(isinstance(step, RFactor) for step in schedule.steps) == (2 if sums > 1 else 1)
+    source = ff.compile(spec).source
+    assert ("float4 Z_partial_1[4 * 2]" in source) == (sums > 1) and "pack_float4" not in source
+    trial = example(cascade)
+    assert verify(run(cascade, schedule, trial.inputs), trial.expected, cascade.tolerance()).passed
 
 
 def test_groups_do_not_share_a_sum() -> None:

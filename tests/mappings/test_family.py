@@ -66,7 +66,8 @@ def test_every_kind_is_met() -> None:
     turned = default_space(ff.cascade(["Z[m, n] = A[n, m]"], sizes=dict.fromkeys("MN", 64)))
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
-    families = (Family(lanes), Family(none), Family(turned), family(), family(GATED), items)
+    rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
+    families = (Family(lanes), Family(none), Family(turned), Family(rows), family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in drawn} == set(CHOICE_KINDS)
 
@@ -200,14 +201,16 @@ def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: i
         ({"M": 4096, "K": 512}, 8, 8),  # the cores' own caches hold it
         ({"M": 1 << 14, "K": 512}, 8, 1),  # from memory, in rows of 2048 bytes
         ({"M": 1 << 14, "K": 1024}, 8, 1),
-        ({"M": 1 << 14, "K": 1025}, 8, 8),  # rows are longer than a page
+        ({"M": 1 << 14, "K": 2048}, 8, 1),  # rows are longer than a page, and have four sums each
+        ({"M": 1 << 14, "K": 1025}, 8, 8),  # so they are, but two sums would leave a rest
+        ({"M": 1 << 14, "K": 1 << 14}, 8, 8),  # x would have to be fetched again for each row
     ],
 )
 def test_short_rows_from_memory_are_one_stream(sizes: dict[str, int], width: int, down: int) -> None:
     target = replace(ANY_DEVICE, units=8)
     one = Family(default_space(ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes=sizes), target=target), target)
     usual = {choice.kind: choice.usual for choice in one.choices()}
-    assert (usual["width"], usual["down"]) == (width, down)
+    assert (usual["width"], usual["down"], usual.get("chains", 1)) == (width, down, 4 if down == 1 else 1)
     both = Family(default_space(ff.cascade(["Z[m,n] = W[m,k] * X[n,k]"], sizes={**sizes, "N": 4}), target=target), target)
     assert all(choice.usual != 1 for choice in both.choices() if choice.kind == "down")  # rows are used again
 

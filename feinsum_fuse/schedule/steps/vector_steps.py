@@ -103,6 +103,8 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         axis = lane_axis(place, lane)
         wanted.add(axis)
         aligned = aligned and axis is not None and _is_multiple(place.indices[axis] - Affine.variable(lane), lanes)
+    if not wanted:
+        wanted = set(_combined_axes(nest, tile, names))
     if len(wanted) != 1 or None in wanted:
         return nest
     axis = next(a for a in wanted if a is not None)
@@ -121,6 +123,18 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         nest = nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
         nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
+
+
+def _combined_axes(nest: Nest, tile: Tile, names: set[str]) -> Iterator[int]:
+    """The axes of partial results along which those that are added to them have their lanes."""
+    for _, statement, place in accesses(nest, tile.name):
+        if statement.role != "combine" or place is not statement.target:
+            continue
+        (part,) = statement.operands
+        for above, _, written in accesses(nest, part.source):
+            axis = lane_axis(written, above[-1].name) if above and above[-1].name in names else None
+            along = part.indices[axis].variables if axis is not None else ()
+            yield from (k for k, index in enumerate(place.indices) if along and index.variables == along)
 
 
 def _holds_words(nest: Nest, tile: Tile, axis: int) -> bool:
