@@ -127,13 +127,14 @@ def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target, *,
 
     These are one long stream. Several rows at once are as many short ones, each of which prefetchers have to find anew: they follow a
     stream within a page (Intel, Optimization Reference Manual, 3.7; AMD's says the same of its own). Of rows longer than a page several
-    have to be taken so that sums do not wait for one another, unless each has several sums (``chained``), and so that they share what goes
-    with all of them, unless that stays in the nearest cache.
+    are taken, so that sums do not wait for one another and what goes with all of them is loaded once. Numbers that take fewer bytes in
+    memory than in registers are the exception, if a row has several sums (``chained``) and what rows share stays in the nearest cache: of
+    several such rows a load is a part of a line each.
     """
     if target.lanes_are_items:
         return False
     shared = sum(_bytes(cascade, access) for access in einsum.operands if not set(einsum.output_variables) & set(access.variables))
-    long = target.page_bytes if not chained or 2 * shared > target.nearest_cache_bytes else None
+    chained = chained and 2 * shared <= target.nearest_cache_bytes
     for access in einsum.operands:
         places = [axis for axis, index in enumerate(access.indices) if row in index.variables]
         if not set(einsum.output_variables) <= set(access.variables) or len(places) != 1:
@@ -142,7 +143,8 @@ def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target, *,
         if None in inner or set(inner) & set(einsum.output_variables) or not _bytes(cascade, access):
             continue
         if _bytes(cascade, access) > target.units * target.core_cache_bytes:
-            return bool(inner) and (long is None or _bytes(cascade, access, places[0] + 1) <= long)
+            narrow = np.dtype(cascade.tensors[access.tensor].dtype).itemsize < np.dtype(einsum.accumulate).itemsize
+            return bool(inner) and ((chained and narrow) or _bytes(cascade, access, places[0] + 1) <= target.page_bytes)
     return False
 
 

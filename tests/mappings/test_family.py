@@ -201,9 +201,7 @@ def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: i
         ({"M": 4096, "K": 512}, 8, 8),  # the cores' own caches hold it
         ({"M": 1 << 14, "K": 512}, 8, 1),  # from memory, in rows of 2048 bytes
         ({"M": 1 << 14, "K": 1024}, 8, 1),
-        ({"M": 1 << 14, "K": 2048}, 8, 1),  # rows are longer than a page, and have four sums each
-        ({"M": 1 << 14, "K": 1025}, 8, 8),  # so they are, but two sums would leave a rest
-        ({"M": 1 << 14, "K": 1 << 14}, 8, 8),  # x would have to be fetched again for each row
+        ({"M": 1 << 14, "K": 2048}, 8, 8),  # rows are longer than a page
     ],
 )
 def test_short_rows_from_memory_are_one_stream(sizes: dict[str, int], width: int, down: int) -> None:
@@ -213,6 +211,17 @@ def test_short_rows_from_memory_are_one_stream(sizes: dict[str, int], width: int
     assert (usual["width"], usual["down"], usual.get("chains", 1)) == (width, down, 4 if down == 1 else 1)
     both = Family(default_space(ff.cascade(["Z[m,n] = W[m,k] * X[n,k]"], sizes={**sizes, "N": 4}), target=target), target)
     assert all(choice.usual != 1 for choice in both.choices() if choice.kind == "down")  # rows are used again
+
+
+@pytest.mark.parametrize(
+    ("length", "down", "chains"),
+    [(4096, 1, 4), (4088, 8, 1), (1 << 14, 8, 1)],  # a row has four sums; vectors are no pairs; x would be fetched anew for each row
+)
+def test_long_rows_of_short_numbers_are_one_stream(length: int, down: int, chains: int) -> None:
+    target = replace(ANY_DEVICE, units=2)
+    rows = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 1 << 12, "K": length}, dtypes={"W": "bfloat16", "Other": "float32"})
+    usual = {choice.kind: choice.usual for choice in Family(default_space(rows, target=target), target).choices()}
+    assert (usual["down"], usual.get("chains", 1)) == (down, chains)
 
 
 def test_bytes_and_functions_take_registers() -> None:
