@@ -22,6 +22,10 @@ class Assumed:
 
 CROWDED_SETS = 4
 """In so many sets of a first cache the lines meet whose rate a calibration measures: those in fewer take as long, those in more less."""
+COLUMN_BYTES = 2048
+"""From row to row of the matrices whose columns a calibration walks down."""
+SPILLED_COLUMNS = 3
+"""Vectors of the register tile of too many sums that a calibration measures: one row's number is held beside them."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 
@@ -38,7 +42,6 @@ FIGURES: dict[str, Assumed] = {
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
     "wake_seconds": Assumed(0.0, "how much later than the first core the others begin with a kernel; a calibration measures it"),
-    "written_out_operations": Assumed(150, "LLVM writes short loops out up to so many instructions (UnrollThreshold; 300 with -O3)"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.
@@ -63,8 +66,6 @@ Had a cache lost all of what is more than its part (``times_lost`` 1), the mean 
 those of TTMc and of matmul on the Xeon 27 and 52 instead of 22 and 46 %; nothing else changes by more than 3 %.
 
 The 360 were measured on a processor with 16 registers, the Xeon has 32.
-Had compilers written no loop out (``written_out_operations`` 0), the mean error would be 25, 29 and 19 % for the three sets of workloads of
-``benchmarks/fidelity`` on Zen 4, instead of 18, 26 and 20 %; 300 gives the same, 64 has 19 % for the last.
 
 With 32 rows that are followed Spearman's correlation on the 360 is 0.9604, with 16 it was 0.9601; on the Xeon both give 0.865.
 """
@@ -72,7 +73,6 @@ With 32 rows that are followed Spearman's correlation on the 360 is 0.9604, with
 CYCLES: dict[str, Assumed] = {
     "load": Assumed(0.5, "two loads a cycle (Fog, Instruction tables); 0.50 measured on an EPYC, 0.58 on a Xeon"),
     "store": Assumed(1.0, "one store a cycle (Fog, Instruction tables); 0.99 measured on an EPYC, 0.97 on a Xeon"),
-    "issue": Assumed(1 / 6, "six operations a cycle on Zen 2 and later and on Golden Cove (Fog, Microarchitecture)"),
     "mixed_addition": Assumed(0.5, "of additions and as many multiply-adds one: on ports that they share (Skylake to Golden Cove, Fog)"),
     "split_load": Assumed(1.0, "a load that lies in two lines takes the place of two (Fog, Microarchitecture); 0.97 measured on a Zen 5"),
     "split_store": Assumed(2.0, "a store that lies in two lines (Fog, Instruction tables: Skylake); 1.3 measured on a Zen 5"),
@@ -83,15 +83,12 @@ CYCLES: dict[str, Assumed] = {
     "vector_memory_chain": Assumed(13.5, "the same on vectors; 13.8 measured on an EPYC"),
     "vector_memory_update": Assumed(2.0, "a vector in memory is changed, not waiting for the last change; 2.0 measured on an EPYC"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
-    "guarded_pack": Assumed(5.0, "lanes filled under a condition of the loop: read off one workload (DG divergence), least sure"),
+    "spilled": Assumed(1.0, "a sum that finds no register is stored and loaded: as a store; 2.3 measured on a Zen 4"),
     "crowded_line": Assumed(
         14.0, "a written line whose few sets of the first cache are full: the latency of a second cache, stores being in order"
     ),
-    "mispredict": Assumed(14.0, "13 to 18 since 2015 (Fog, Microarchitecture)"),
     "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
     "lone_memory_line": Assumed(20.0, "the same from main memory; 21 measured on an EPYC"),
-    "unforeseen_memory": Assumed(2.0, "the next figure of lines from main memory; 2.0 measured on an EPYC"),
-    "unforeseen": Assumed(0.32, "latency of a line from beyond a core's caches over the operations ahead; 0.31 measured on an EPYC"),
 }
 """``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""
 

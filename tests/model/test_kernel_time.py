@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import pytest
 from constantdict import constantdict
@@ -17,8 +16,8 @@ from feinsum_fuse.formats.arch import Arch
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
-from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditions, in_registers
-from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, seen_late, stalled, waking_seconds
+from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
+from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import SAMPLE_SECONDS, starting_seconds
 from feinsum_fuse.schedule.makespan import makespan, makespan_of
@@ -97,21 +96,6 @@ def test_few_accumulators_wait_for_their_last_sum() -> None:
 
 def test_accumulators_that_do_not_fit_cost_more_than_those_that_do() -> None:
     assert core(product(8, 4)) > 1.2 * core(product(4, 2))
-
-
-def test_waiting_for_lines_that_nobody_foresaw() -> None:
-    assert stalled(1.0, 256, 500.0, 1000.0, 100.0) == 500, "each operation takes as long as its part of the latency"
-    assert stalled(1.0, 256, 500.0, 1000.0, 2.0) == 2 * 256 * 0.5, "two windows wait"
-    assert stalled(1.0, 256, 2000.0, 1000.0, 100.0) == 0, "a slow core finds every line there"
-    assert stalled(1.0, 256, 0.0, 0.0, 5.0) == 0
-    assert seen_late(1000.0, 256, 2.0) == 1 and seen_late(256.0, 256, 4.0) == 0.25 and seen_late(256.0, 256, math.inf) == 0
-    assert seen_late(256.0, 0, 4.0) == 1, "a core that was measured to look no operation ahead"
-
-
-def test_columns_of_far_rows_make_a_core_wait() -> None:
-    """Rows of 2 KiB, whose next lines no cache foresees, against rows of 1 KiB."""
-    near, far = (core(with_variables(product(4, 2, size=size), unforeseen_memory_seconds=0.32e-9)) for size in (256, 512))
-    assert 1.1 < far / near / 4 < 1.5
 
 
 def test_whole_tiles_and_their_rests_are_cases() -> None:
@@ -325,14 +309,14 @@ def test_an_architecture_that_was_not_measured_is_no_machine() -> None:
 
 
 def test_conditions_of_unrolled_copies() -> None:
+    outer = (For("outer", 9, ()),)
     limit = Affine.of({"outer": -4, "inner": -1}, 34)
-    assert conditions(For("inner", 4, (), (limit,)), (For("outer", 9, ()),)) == 1, "of 35 elements in fours only the last one"
-    half = Affine.of({"outer": -4, "inner": -1}, 33)
-    assert conditions(For("inner", 4, (), (half,)), (For("outer", 9, ()),)) == 1, "the last two are outside together"
+    assert conditional(For("inner", 4, (), (limit,)), outer), "of 35 elements in fours the last one is outside"
+    assert not conditional(For("inner", 3, (), (limit,)), outer), "the first three of each four are inside"
     odd = Affine.of({"outer": -3, "inner": -1}, 25)
-    assert conditions(For("inner", 4, (), (odd,)), (For("outer", 9, ()),)) == 1, "the last two of four in turns of three"
+    assert conditional(For("inner", 4, (), (odd,)), outer), "the last two of four in turns of three"
     whole = Affine.of({"outer": -4, "inner": -1}, 35)
-    assert conditions(For("inner", 4, (), (whole,)), (For("outer", 9, ()),)) == 0
+    assert not conditional(For("inner", 4, (), (whole,)), outer)
 
 
 def test_blocks_cover_every_statement() -> None:

@@ -19,11 +19,12 @@ from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model.kernel.basic_blocks import average_trips, blocks, split
 from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
-from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, touched
+from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For
 from feinsum_fuse.tuning.candidate import Preferred
 from tests.model.test_each_term import elementwise, far_sums
+from tests.model.test_kernel_time import with_variables
 
 DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
 
@@ -52,13 +53,38 @@ def test_iterations_under_limits_are_counted(seed: int) -> None:
     assert found == pytest.approx(statistics.fmean(map(runs, points)))
 
 
-def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
-    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+def _machine(**more: float) -> Machine:
+    """A measured processor, with further figures."""
+    machine = Machine.of(with_variables(ff.loads(DEVICE_FILE.read_text()), **more))
     assert machine is not None
+    return machine
+
+
+def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
+    machine = _machine()
     own, *_, shared = machine.levels
-    alone, foreseen = Fetched(1.0, 64, False, 1.0), Fetched(1.0, 64, False, 0.0)
+    alone, foreseen = Fetched(1.0, 64, False, Walk(1.0)), Fetched(1.0, 64, False, Walk())
     assert seconds_a_line(machine, shared, alone) == machine.seconds("lone_line") > seconds_a_line(machine, shared, foreseen)
     assert seconds_a_line(machine, own, alone) == seconds_a_line(machine, own, foreseen)
+
+
+def test_lines_of_rows_that_meet_in_few_sets_come_one_after_another() -> None:
+    """Calibrated were rows 2 KiB apart, and rows that meet nowhere: those that meet in one set take twice the difference."""
+    machine = _machine(apart_lone_line_seconds=1e-7, lone_line_seconds=2e-7, crowded_own_line_seconds=1e-7)
+    _, own, shared, _ = machine.levels
+    apart, crowded = (Fetched(1.0, 64, False, Walk(1.0, how)) for how in (0.0, 2.0))
+    assert seconds_a_line(machine, shared, apart) == pytest.approx(1e-7)
+    assert seconds_a_line(machine, shared, crowded) == pytest.approx(3e-7)
+    near = seconds_a_line(machine, own, apart)
+    assert seconds_a_line(machine, own, crowded) == pytest.approx(near + 2 * (1e-7 - near))
+
+
+def test_rows_a_page_apart_meet_in_one_set() -> None:
+    machine = _machine()
+    ways = machine.levels[0].size / 4096
+    assert crowding(machine, [(2048, 1000)]) == 1 and crowding(machine, [(4096, 1000)]) == 2 and crowding(machine, [(4096 * 3, 1000)]) == 2
+    assert crowding(machine, [(4096, int(ways))]) == 0, "a set has room for them"
+    assert crowding(machine, [(4096 + 64, 1000)]) == crowding(machine, [(4000, 1000)]) == crowding(machine, []) == 0
 
 
 @pytest.mark.parametrize("seed", range(6))

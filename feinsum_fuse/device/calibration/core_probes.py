@@ -15,13 +15,13 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...formats.language.reductions import REDUCTIONS
-from ...model.processor import CROWDED_SETS, DIVISION, FIGURES
+from ...model.processor import COLUMN_BYTES, CROWDED_SETS, DIVISION, FIGURES, SPILLED_COLUMNS
 from ...schedule.kernel.definitions import definition
 from ...schedule.kernel.operations import VectorOperation, Verb, c_type
 from ...schedule.target import Quirks
 from ..catalogue import target
 from ..runtime.loaded_executable import Loaded, queue_of
-from .caches import caches
+from .caches import caches, own_caches
 from .probes import ACCUMULATORS, Bench, Probe, source_of
 
 PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}, DIVISION: "w / ({0} + (REAL) 1)"}
@@ -32,8 +32,6 @@ HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
 """An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
 LOOP = 2048
 """Calls on neighbours, which the compiler may join to vectors."""
-INDEXING = 10
-"""Instructions of an iteration of ``columns`` beside loads and multiply-adds."""
 LEAST_HALVED = 4
 """Lanes from which on half a vector is one."""
 CALLS = ACCUMULATORS
@@ -44,8 +42,9 @@ CHAIN = 160
 """Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
 CHAIN_OPERATIONS = 2 * CHAIN + 6
 """Of such a sum: additions, loads, its first value, the sum of sums, and the loop."""
-ROW = 2048
-"""Bytes of a row of the matrices whose columns are walked down."""
+SPILLED_STEPS = 128
+"""Steps of a register tile of too many sums: 128 of three vectors of 64 bytes lie in the nearest cache with the rows."""
+ROW = COLUMN_BYTES
 CROWDED_LINES = 500
 """Lines that meet in few sets of the first cache, which has no room for them there."""
 TIMES_OWN = 4
@@ -69,7 +68,6 @@ _ANYWHERE = """
 typedef VEC anywhere __attribute__((aligned(sizeof(REAL)), may_alias));
 """
 _AT = "*(__global anywhere {}*) &"
-_COLUMNS = "for (int i = 0; i < n; ++i) {{ VEC v = x[(i & ({0} - 1)) * PITCH + i / {0} * SPAN]; COLUMN }}"
 _LONE = "for (int i = 0; i + CHAINS <= n; i += CHAINS) {{ {} }}"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
@@ -84,10 +82,11 @@ _BODIES = {
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
     f" {_AT.format('')}q[i * 64] = {_AT.format('')}q[i * 64] + p[r & 63] * {_AT.format('const ')}p[i * 64];",
-    "columns": _COLUMNS.format("ROWS"),
-    "memory_columns": _COLUMNS.format("MEMORY_ROWS"),
+    "own_lone": _LONE.format("OWN_LONE"),
     "lone": _LONE.format("LONE"),
     "memory_lone": _LONE.format("MEMORY_LONE"),
+    "apart": _LONE.format("APART"),
+    "memory_apart": _LONE.format("MEMORY_APART"),
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -140,15 +139,24 @@ class CoreBench:
         yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars))
         for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
-        lines, own = self._columns
-        each = 2 * ACCUMULATORS + INDEXING
-        yield "unforeseen", self.bench.probe(core, "probe_columns", 1, lines, lines * each, own + BYTES)
-        lines = self._far_rows * ROW // self.bench.line
-        yield "lone_line", self.bench.probe(core, "probe_lone", 1, lines, lines, self._far_rows * ROW)
-        size = self._memory_rows * ROW
-        lines = size // self.bench.line
-        yield "unforeseen_memory", self.bench.probe(core, "probe_memory_columns", 1, lines, lines * each, size)
-        yield "lone_memory_line", self.bench.probe(core, "probe_memory_lone", 1, lines, lines, size)
+        yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, SPILLED_STEPS, SPILLED_STEPS * self._spilled_sums, BYTES)
+        yield from self._columns()
+
+    def _columns(self) -> Iterator[tuple[str, Probe]]:
+        """Columns that are walked down, a line of each row: of rows that meet in few sets of the first cache, and of rows that do not."""
+        line = self.bench.line
+        memory = self._memory_rows * ROW
+        if self._own_rows:
+            lines = self._own_rows * (ROW // line)
+            yield "crowded_own_line", self.bench.probe(self._core, "probe_own_lone", 1, lines, lines, self._own_rows * ROW)
+        for name, kernel, size, length in (
+            ("lone_line", "lone", self._far_rows * ROW, ROW),
+            ("apart_lone_line", "apart", self._far_rows * ROW, ROW - line),
+            ("lone_memory_line", "memory_lone", memory, ROW),
+            ("apart_lone_memory_line", "memory_apart", memory, ROW - line),
+        ):
+            lines = size // ROW * (length // line)
+            yield name, self.bench.probe(self._core, f"probe_{kernel}", 1, lines, lines, size)
 
     def stream(self, size: int) -> Probe:
         """Vectors of so many bytes, one after another, each with ten multiply-adds: about as long as a line comes from memory."""
@@ -164,9 +172,20 @@ class CoreBench:
             yield f"{name}_chain", bench.probe(functions, f"probe_{name}_chain", 1, 1, CALLS, BYTES)
 
     @property
+    def _own(self) -> int:
+        """Bytes of the largest cache that a unit has for itself."""
+        return max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=SECOND_CACHE)
+
+    @property
+    def _own_rows(self) -> int:
+        """Rows of a matrix that a unit's second cache holds and the first one does not, a power of two; 0 without a second one."""
+        found = own_caches(self.bench.device)
+        return 1 << (self._own // 4 // ROW - 1).bit_length() if found is not None and found[0] < found[1] // 4 else 0
+
+    @property
     def _far_rows(self) -> int:
         """Rows of a matrix between what a unit's own caches hold and what those hold that all share; a power of two."""
-        _, own = self._columns
+        own = self._own
         shared = max((cache.size for cache in caches(self.bench.device) if cache.shared), default=0)
         return 1 << (math.isqrt(own * max(shared, own * TIMES_OWN**2)) // ROW - 1).bit_length()
 
@@ -176,10 +195,21 @@ class CoreBench:
         return 1 << (self.outside // ROW).bit_length() - 1
 
     @property
-    def _columns(self) -> tuple[int, int]:
-        """Lines of a matrix as large as the caches that a unit has for itself, whose columns are walked down; and its bytes."""
-        own = max((cache.size for cache in caches(self.bench.device) if not cache.shared), default=SECOND_CACHE)
-        return own // self.bench.line, own
+    def _spilled_sums(self) -> int:
+        """Sums of a register tile of half as many again as there are registers that find none."""
+        registers = target(self.bench.device).vector_registers
+        return registers // 2 * SPILLED_COLUMNS + SPILLED_COLUMNS + 1 - registers
+
+    @cached_property
+    def _spilled(self) -> Loaded:
+        """Such a tile, as products of matrices have them."""
+        rows, columns = target(self.bench.device).vector_registers // 2, range(SPILLED_COLUMNS)
+        sums = [f"s{row}_{column}" for row in range(rows) for column in columns]
+        loads = " ".join(f"VEC b{column} = x[i * {len(columns)} + {column}];" for column in columns)
+        adds = " ".join(f"s{row}_{column} += p[{row} * {SPILLED_STEPS} + i] * b{column};" for row in range(rows) for column in columns)
+        head = _HEAD.replace("VEC u = x[0], w = x[1], DECLARE;", f"VEC {', '.join(f'{one} = x[{k}]' for k, one in enumerate(sums))};")
+        text = head.replace("TOTAL", " + ".join(sums)) % ("spilled", f"for (int i = 0; i < n; ++i) {{ {loads} {adds} }}")
+        return self._loaded(self.bench, {}, text)
 
     @property
     def _crowded(self) -> int:
@@ -196,22 +226,22 @@ class CoreBench:
         line = bench.line // width * lanes
         across = f"[(i + {{}}) * {line} + {line} - 1]"
         chains = range(ACCUMULATORS)
-        lone = " ".join(f"a{k} += x[((i + {k}) & ({{0}} - 1)) * PITCH + (i + {k}) / {{0}} * SPAN];" for k in chains)
+        lone = " ".join(f"a{k} += x[((i + {k}) & ({{0}} - 1)) * {{1}} + (i + {k}) / {{0}} * SPAN];" for k in chains)
+        pitch, apart = ROW // width, (ROW - bench.line) // width
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
             "CHAIN": " ".join(f"s = s * u + x[{k}];" for k in range(CHAIN)),
-            "ROWS": str(self._columns[1] // ROW),
-            "PITCH": str(ROW // width),
             "SPAN": str(bench.line // width or 1),
             "CROWDED": str(self._crowded // width),
             "PAIRS": " ".join(f"a{k} = a{k} * u + (x[i + {k}] + w);" for k in chains),
             "SUMS": " ".join(f"a0 = a0 + x[i + {k}];" for k in chains),
             "SPLIT_LOADS": " ".join(f"a{k} = a{k} * u + {_AT.format('const ')}p{across.format(k)};" for k in chains),
             "SPLIT_STORES": " ".join(f"{_AT.format('')}q{across.format(k)} = u;" for k in chains),
-            "LONE": lone.format("FAR_ROWS"),
-            "FAR_ROWS": str(self._far_rows),
-            "MEMORY_LONE": lone.format("MEMORY_ROWS"),
-            "MEMORY_ROWS": str(self._memory_rows),
+            "OWN_LONE": lone.format(self._own_rows or 1, pitch),
+            "LONE": lone.format(self._far_rows, pitch),
+            "MEMORY_LONE": lone.format(self._memory_rows, pitch),
+            "APART": lone.format(self._far_rows, apart),
+            "MEMORY_APART": lone.format(self._memory_rows, apart),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),

@@ -85,15 +85,6 @@ class CodeLine:
         """Whether the generated code has vectors; else the compiler makes them of a short loop."""
         return self.lane is not None and self.lane.binding == "vector"
 
-    def pack_conditions(self, loop: For) -> int:
-        """Conditions, that a loop moves, under which some lanes are inside the tensor: lanes that begin to be outside together share one.
-        What is known before the loop is decided there, and of what is written out alone, the text says which lanes are inside.
-        """
-        if self.lane is None:
-            return 0
-        asked = tuple(limit for limit in self.lane.limits if loop.name in limit.variables)
-        return conditions(replace(self.lane, limits=asked), (*self.above, *self.unrolled))
-
     @property
     def is_transposed(self) -> bool:
         """Whether it moves a block of vectors, whose rows become columns."""
@@ -248,27 +239,20 @@ def _sampled(extent: int, dimensions: int) -> Sequence[int]:
 
 
 def conditional(loop: For, above: Sequence[For]) -> bool:
-    """Whether some iterations of a loop that is written out run only under a condition, the first being known to run."""
-    return conditions(loop, above) > 0
+    """Whether some iterations of a loop that is written out run only under a condition, the first being known to run.
 
-
-def conditions(loop: For, above: Sequence[For]) -> int:
-    """How many different conditions iterations of a loop that is written out run under, the first being known to run.
-
-    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``, and asks the same of ``z`` for the
-    next ``d`` of them.
+    A limit ``c - d*z - f*k >= 0`` that holds for ``k = 0`` holds for all ``f*k`` up to ``c mod d``.
     """
     extents = {outer.name: outer.extent or 1 for outer in above}
-    found: set[tuple[Affine, int]] = set()
     for limit in loop.limits:
         factor = -limit.coefficients.get(loop.name, 0)
         others = [(f, name) for name, f in limit.terms if name != loop.name]
         least = limit.constant + sum(min(0, f * (extents.get(name, 1) - 1)) for f, name in others)
         common = math.gcd(*(f for f, _ in others)) if others else 0
         spare = max(least, limit.constant % common if common else limit.constant)
-        beyond = (factor * k for k in range(loop.extent or 1) if factor * k > spare)
-        found |= {(limit, (limit.constant - moved) // common if common else moved) for moved in beyond}
-    return len(found)
+        if factor * ((loop.extent or 1) - 1) > spare:
+            return True
+    return False
 
 
 def moves_private(nest: Nest, loop: For) -> bool:

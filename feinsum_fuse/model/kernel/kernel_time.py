@@ -188,29 +188,22 @@ class _Timing:
         self, block: BasicBlock, cases: _Cases, between: float, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart
     ) -> BlockTime:
         core = sum(part * straight.seconds(between) for part, straight in cases)
-        operations = sum(part * straight.issued for part, straight in cases) * block.trips * block.entries
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
-        misses: dict[str, float] = {}
-        ahead = self.machine.figure("lookahead_operations")
         for level in self.machine.levels[1:]:
             lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for f in lines)
             part = of.share if level.shared else of.own
             memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
-            if level.shared:
-                surprises = (f.lines * f.unforeseen * seen_late(operations, ahead, f.visits) for f in lines if not f.written)
-                misses[_waiting(self.machine, level)] = sum(surprises)
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
-            core, misses = of.items.core(block, self.machine, work, core), {}
+            core = of.items.core(block, self.machine, work, core)
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
-        waiting = max((stalled(self.machine.seconds(name), ahead, core, operations, n) for name, n in misses.items()), default=0.0)
         slowest = max(memory, key=lambda name: memory[name], default="")
         loss = self.machine.variable(f"overlap_loss_{slowest}", self.machine.figure("overlap_loss"))
         stretch = of.share * self.machine.cores
-        return BlockTime(first.einsum, first.role, (core + waiting) * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
+        return BlockTime(first.einsum, first.role, core * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
 
     def _of_items(self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float) -> dict[str, float]:
         """Level -> seconds where lanes are work-items: longer where too few loads are under way, and where neighbours are no neighbours."""
@@ -236,43 +229,29 @@ def _code_figures(cases: Sequence[tuple[float, Straight]], block: BasicBlock) ->
     )
 
 
-def seen_late(operations: float, ahead: float, visits: float) -> float:
-    """The part of surprising lines that nothing before them hides; all of them, for a core that looks no operation ahead."""
-    return min(1.0, operations / (ahead * visits)) if ahead and visits else 1.0
-
-
-def stalled(unforeseen: float, ahead: float, core: float, operations: float, misses: float) -> float:
-    """Seconds that a core waits for lines from beyond its own caches that nobody foresaw.
-
-    It looks ``ahead`` operations ahead. While one of these waits for such a line, an operation takes ``unforeseen`` seconds, the line's
-    latency over their number, unless the core is slower anyway.
-    """
-    if not operations:
-        return 0.0
-    return max(0.0, unforeseen - core / operations) * min(operations, misses * ahead)
-
-
 def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
-    """Seconds that a level needs to hand over one line, and to take it back if it was written; more for the first line of a row that is
-    written where rows drive one another out of few sets of the first cache, since stores leave a core in order; and for a line that nobody
-    foresaw, since a core waits for few of these at a time."""
+    """Seconds that a level needs to hand over one line, and to take it back if it was written.
+
+    More for the first line of a row where rows drive one another out of few sets of the first cache, since stores leave a core in order and
+    the lines of one set come one after another; and for a line that nobody foresaw, since a core waits for few of these at a time.
+    """
     line = machine.figure("line_bytes")
-    lone = fetched.unforeseen * machine.seconds(_alone(machine, level)) if level.shared else 0.0
+    alone = fetched.walk.unforeseen * _alone(machine, level, fetched) if level.shared and fetched.walk.unforeseen else 0.0
     if fetched.written:
         crowded = fetched.crowd * line / max(fetched.run, line)
-        return max(line / level.write, crowded * machine.seconds("crowded_line"), lone)
+        return max(line / level.write, crowded * machine.seconds("crowded_line"), alone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
-    return max(near, lone)
+    if not level.shared and fetched.run >= line:
+        return near + fetched.walk.crowded * max(0.0, machine.variable("crowded_own_line_seconds", near) - near)
+    return max(near, alone)
 
 
-def _waiting(machine: Machine, level: MemoryLevel) -> str:
-    """What an operation costs while a line that nobody foresaw comes from this level."""
-    return "unforeseen_memory" if level == machine.levels[-1] else "unforeseen"
-
-
-def _alone(machine: Machine, level: MemoryLevel) -> str:
-    """What such a line costs at the least."""
-    return "lone_memory_line" if level == machine.levels[-1] else "lone_line"
+def _alone(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
+    """Seconds of the first line of a row that nobody foresaw, at the least: more of them the fewer sets of the first cache rows meet in."""
+    name = "lone_memory_line" if level == machine.levels[-1] else "lone_line"
+    together = machine.seconds(name)
+    apart = machine.variable(f"apart_{name}_seconds", together)
+    return apart + max(0.0, together - apart) * fetched.walk.crowded / fetched.walk.unforeseen
 
 
 def floor_lines(nest: Nest, machine: Machine) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...formats.affine import Affine
 from ...schedule.tree.nest import For, Nest, NestItem, Place, statements
-from ..processor import CROWDED_SETS
+from ..processor import COLUMN_BYTES, CROWDED_SETS
 from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
@@ -78,6 +78,16 @@ class Span(NamedTuple):
         return Span(max(self.length, other.length))
 
 
+class Walk(NamedTuple):
+    """How a core goes to the lines of a place: row by row, each row being a piece of lines that follow one another."""
+
+    unforeseen: float = 0.0
+    """The part of the lines that no cache asks for ahead of the core: first ones of rows."""
+    crowded: float = 0.0
+    """The part of the lines that begin rows which meet in few sets of the first cache and drive one another out of them, times the sets of
+    a calibration's columns over theirs."""
+
+
 @dataclass(frozen=True)
 class Fetched:
     """Lines of an array that a block fetches."""
@@ -85,12 +95,10 @@ class Fetched:
     lines: float
     run: float
     written: bool
-    unforeseen: float
-    """The part of the lines that no cache asks for ahead of the core."""
+    walk: Walk
+    """How a core goes to them."""
     crowd: float = 0.0
     """The part of the lines that drive one another out of a core's first cache since they meet in few of its sets."""
-    visits: float = math.inf
-    """How often the whole run goes on to another line of a far row; fewer fetch one where columns share lines that a cache keeps."""
 
 
 @dataclass
@@ -113,7 +121,7 @@ class LineTraffic:
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
     spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
-    surprises: dict[tuple[int, tuple[int, ...], bool], tuple[float, float]] = field(default_factory=dict)
+    walks: dict[tuple[int, tuple[int, ...], bool], Walk] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
     ways: float = 0.0
@@ -187,17 +195,16 @@ class LineTraffic:
             for place in (*statement.operands, statement.target):
                 region = rest.pop(self._name(place.source), None)
                 if region is not None:
-                    alone, visits = self._unforeseen(place, (*above, *loops))
-                    part = Fetched(region.lines * times, region.run, region.written, alone, region.crowd, visits)
+                    walk = self._walk(place, (*above, *loops))
+                    part = Fetched(region.lines * times, region.run, region.written, walk, region.crowd)
                     self.found.setdefault(id(statement), []).append(part)
 
-    def _unforeseen(self, place: Place, loops: tuple[For, ...]) -> tuple[float, float]:
-        """The part of the lines that no cache foresees, and how often lines are gone to; looked at once for caches that are asked alike."""
+    def _walk(self, place: Place, loops: tuple[For, ...]) -> Walk:
+        """How its lines are gone to, looked at once for caches that are asked alike."""
         key = id(place), tuple(map(id, loops)), self.is_last
-        if key not in self.surprises:
-            part = unforeseen(self.nest, self.machine, place, loops, far=self.is_last)
-            self.surprises[key] = part, visits(self.nest, self.machine, place, loops) if part else math.inf
-        return self.surprises[key]
+        if key not in self.walks:
+            self.walks[key] = walk(self.nest, self.machine, place, loops, far=self.is_last)
+        return self.walks[key]
 
     def _claimed(self, regions: dict[str, TouchedRegion]) -> float:
         return sum(region.claimed for region in regions.values())
@@ -298,8 +305,8 @@ def touched(run: float, line: int, apart: int) -> float:
     return max(1.0, 1 + (run - apart) / line)
 
 
-def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, far: bool = False) -> float:
-    """The part of the lines of a place that no cache foresees, in the order in which loops touch them; ``far``: from main memory.
+def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, far: bool = False) -> Walk:
+    """How the lines of a place are gone to, in the order in which loops touch them; ``far``: from main memory.
 
     What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
     follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
@@ -308,8 +315,14 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For],
     width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
     line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
     run, streams, is_walked = width, 1, False
+    piece = run
     beside: list[tuple[int, int]] = []
+    rows: list[tuple[int, int]] = []
     steps = moves(nest, place) or {}
+
+    def seen(part: float) -> Walk:
+        return Walk(part, crowding(machine, rows) * line / max(piece, line))
+
     for loop in reversed(loops):
         step = abs(steps.get(loop.name, 0)) * width
         if not step or loop.extent == 1:
@@ -319,31 +332,31 @@ def unforeseen(nest: Nest, machine: Machine, place: Place, loops: Sequence[For],
         while near := [one for one in beside if one[0] <= run]:
             run += sum(apart * (count - 1) for apart, count in near)
             beside = [one for one in beside if one not in near]
+        piece = piece if rows else run
         if is_written_out(nest, loop):
             continue
         if step <= run or (step < machine.figure("far_bytes") and not is_walked):
             if streams > followed:
-                return line / max(run, line)
+                return seen(line / max(run, line))
             run, is_walked = max(run, step) + step * ((loop.extent or 1) - 1), True
         elif is_walked:
             # A piece of a row, and then one of another row: nobody foresees where that one begins, and only from afar it shows.
             begins = far and step >= machine.figure("far_bytes")
-            return min(1.0, machine.figure("surprising_lines") * line / run) if begins else 0.0
+            return seen(min(1.0, machine.figure("surprising_lines") * line / run) if begins else 0.0)
         else:
             streams *= loop.extent or 1
-    return line / max(run, line) if streams > followed else 0.0
+            rows.append((step, loop.extent or 1))
+    return seen(line / max(run, line) if streams > followed else 0.0)
 
 
-def visits(nest: Nest, machine: Machine, place: Place, loops: Sequence[For]) -> float:
-    """How often loops go on from one line of a place to another, a line or more away, whether a cache has it or not."""
-    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
-    line, run, count, is_far = machine.figure("line_bytes"), float(width), 1.0, False
-    steps = moves(nest, place) or {}
-    for depth, loop in reversed(list(enumerate(loops))):
-        step, trips = abs(steps.get(loop.name, 0)) * width, average_trips(loop, loops[:depth])
-        if is_far or step >= max(line, run):
-            count *= trips if step or not is_written_out(nest, loop) else 1.0
-            is_far |= not is_written_out(nest, loop)
-        elif step:
-            run += step * (trips - 1)
-    return count * max(1.0, run / line)
+def crowding(machine: Machine, rows: Sequence[tuple[int, int]]) -> float:
+    """The sets of the first cache in which the lines of a calibration's columns meet over those in which lines of rows do, whose distances
+    and numbers are given; less where the sets have room for some of them, 0 where for all."""
+    if not rows or machine.levels[0].shared:
+        return 0.0
+    way = int(machine.figure("line_bytes") * machine.figure("first_cache_sets"))
+    common = math.gcd(way, *(distance for distance, _ in rows))
+    if common <= machine.figure("line_bytes"):
+        return 0.0
+    beyond = math.prod(count for _, count in rows) * common / machine.levels[0].size - 1
+    return common / COLUMN_BYTES * min(1.0, max(0.0, beyond))

@@ -18,6 +18,7 @@ from pymbolic.primitives import Product
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place
+from ..processor import SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once
 from .machine import Machine
@@ -40,19 +41,7 @@ class Straight:
         """
         once = self.block.trips * self.iteration + self._outside
         once = max(once, self._chained(between), self._apart(between), self._around)
-        if self.block.is_loop and not self._is_written_out:
-            once += 2 * self.machine.seconds("issue")
-            if self.block.trips > 1:
-                once += self.machine.seconds("mispredict") * min(1.0, self.block.trips / 32)
         return once * self.block.entries
-
-    @property
-    def _is_written_out(self) -> bool:
-        """Whether compilers leave nothing of the loop but its iterations, one after another: it is short, and always as long."""
-        loop = self.block.loop
-        if loop is None or loop.limits or loop.extent is None:
-            return False
-        return loop.extent * self.operations <= self.machine.figure("written_out_operations")
 
     @property
     def iteration(self) -> float:
@@ -65,8 +54,8 @@ class Straight:
             self.loads * second("load") + self._counts.split_loads * (second("split_load") - second("load")),
             self.packed * second("pack"),
             self._counts.updates * second("vector_memory_update"),
+            self._turned * second("spilled"),
             self._storing,
-            self.operations * second("issue"),
         ]
         return max(ports) + self.functions
 
@@ -238,7 +227,6 @@ class Straight:
                 loads, packs = count * self._pieces(line), count * (line.width.bit_length() - 1)
             else:
                 loads = packs = count * line.width
-                counts.guarded += count * line.pack_conditions(loop) if loop is not None else 0.0
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
@@ -276,8 +264,8 @@ class Straight:
 
     @property
     def functions(self) -> float:
-        """Seconds of calls in one iteration, and of lanes that are packed under a condition each."""
-        return self._counts.functions + self._counts.guarded * self.machine.seconds("guarded_pack")
+        """Seconds of calls in one iteration."""
+        return self._counts.functions
 
     @property
     def loads(self) -> float:
@@ -298,6 +286,13 @@ class Straight:
     def spilled(self) -> float:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
         return max(0.0, self._missing)
+
+    @property
+    def _turned(self) -> float:
+        """The same where sums alone fill all registers: compilers turn them around in memory and registers then. Operands beyond those of
+        the probe are loaded again instead."""
+        beyond = self._counts.live - self.machine.figure("vector_registers")
+        return min(self.spilled, beyond + SPILLED_COLUMNS + 1) if beyond > 0 else 0.0
 
     @property
     def reloaded(self) -> float:
@@ -444,6 +439,5 @@ class _Counts:
     """Vectors of sums that registers hold."""
     kept: float = 0.0
     """Vectors of operands that the loop does not move."""
-    guarded: float = 0.0
     updates: float = 0.0
     """Vectors in memory that are changed where they are."""
