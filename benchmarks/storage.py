@@ -1,12 +1,14 @@
 """What narrower weights give a decoding layer, ``Z[m] = W[m,k] * x[k]``: those of float32, of bfloat16 and of four bits, called in turns.
 
 ``python -m benchmarks.storage`` prints a row for each: the shortest and the median time of a call, and how many times faster it is than
-with float32. ``--seconds`` tunes each program for so long before. Where PyTorch is there, its own product by four bits is a row.
+with float32. ``--alone`` takes the device's own time of the kernels instead, without what a call costs beside them. ``--seconds`` tunes
+each program for so long before. Where PyTorch is there, its own product by four bits is a row.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 from collections.abc import Callable
 from statistics import median
@@ -17,6 +19,8 @@ import numpy as np
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.program import Program
+from feinsum_fuse.device.timing.harness import BoundProgram
 
 GROUP = 32
 
@@ -26,21 +30,38 @@ def layer(rows: int, columns: int, dtype: str = "float32") -> Cascade:
     return ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": rows, "K": columns}, dtypes={"W": dtype, "Other": "float32"})
 
 
-def calls(weights: np.ndarray, x: np.ndarray, device: str | None, seconds: float) -> dict[str, Callable[[], Any]]:
-    """Name -> a call of the product."""
+def timed(call: Callable[[], object]) -> Callable[[], float]:
+    """The seconds of a call by the clock on the wall."""
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    return seconds
+
+
+def kernels_alone(program: Program) -> Callable[[], float]:
+    """The seconds that the device counts for a run of a program's kernels, whose arrays stay where they are."""
+    bound = BoundProgram(program)
+    return lambda: bound.run(1)[0] * 1e-9
+
+
+def samplers(weights: np.ndarray, x: np.ndarray, device: str | None, seconds: float, *, alone: bool) -> dict[str, Callable[[], float]]:
+    """Name -> what runs the product once and says how many seconds that took."""
     packed, scales = ff.quantize4(weights, GROUP)
     given: dict[str, tuple[Cascade, dict[str, np.ndarray]]] = {
         "float32": (layer(*weights.shape), {"W": weights}),
         "bfloat16": (layer(*weights.shape, "bfloat16"), {"W": weights.astype(np.dtype("bfloat16"))}),
         "four bits": (layer(*weights.shape).in_four_bits("W", GROUP), {"W_packed": packed, "W_scales": scales}),
     }
-    found: dict[str, Callable[[], Any]] = {}
+    found: dict[str, Callable[[], float]] = {}
     for name, (cascade, arrays) in given.items():
         tuned = seconds > 0
         program = ff.tune(cascade, device=find_device(device), seconds=seconds).program if tuned else ff.compile(cascade, device=device)
-        found[name] = lambda program=program, arrays=arrays: program(**arrays, x=x)
+        found[name] = kernels_alone(program) if alone else timed(functools.partial(program, **arrays, x=x))
     peer = torch_product(packed, scales, x)
-    return found if peer is None else {**found, "PyTorch, four bits": peer}
+    return found if peer is None else {**found, "PyTorch, four bits": timed(peer)}
 
 
 def torch_product(packed: np.ndarray, scales: np.ndarray, x: np.ndarray) -> Callable[[], Any] | None:
@@ -67,18 +88,17 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=4096)
     parser.add_argument("--device", default=None)
     parser.add_argument("--seconds", type=float, default=0.0, help="of tuning for each; default: the programs that ff.compile gives")
+    parser.add_argument("--alone", action="store_true", help="the device's own time of the kernels")
     parser.add_argument("--repeats", type=int, default=60)
     given = parser.parse_args()
     generator = np.random.default_rng(0)
     weights = generator.normal(size=(given.rows, given.columns)).astype(np.float32)
     x = generator.normal(size=given.columns).astype(np.float32)
-    found = calls(weights, x, given.device, given.seconds)
+    found = samplers(weights, x, given.device, given.seconds, alone=given.alone)
     times: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(given.repeats):
-        for name, call in found.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
+        for name, sample in found.items():
+            times[name].append(sample())
     first = times["float32"]
     print(f"{'weights':20}{'shortest':>12}{'median':>12}{'faster':>9}{'median':>9}")
     for name, own in times.items():
