@@ -1,8 +1,9 @@
-"""``python -m benchmarks.catalogue run|report [NAMES]``: each entry of the catalogue, tuned by its transforms, against its best peer.
+"""``python -m benchmarks.catalogue run|floors|report [NAMES]``: each entry, tuned by the catalogue's transforms, against its best peer.
 
 ``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result, the default
 mapping and peers in turns (with ``--seconds 0`` nothing is tuned), writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``,
 and skips those that are there without an error;
+``floors`` computes the floors of entries that are there anew, by the calibration that the device has now;
 ``report`` prints tables and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on
 with what is left. ``--picks`` takes so many entries of each class, evenly spread. NAMES are entries, classes (``tccg``, ``dg``, ``curl``,
 ``products``) or kinds of the suite. Peers are those of the suite that can be imported, or ``--peers`` of them. TCCG's contractions have
@@ -171,7 +172,7 @@ def report(files: list[Path]) -> str:
 def main() -> None:
     """Run or report the entries that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
-    parser.add_argument("stage", choices=("run", "report", "list"))
+    parser.add_argument("stage", choices=("run", "floors", "report", "list"))
     parser.add_argument("names", nargs="*", help="entries or classes; all of them by default")
     parser.add_argument("--device", default=None)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -204,6 +205,10 @@ def main() -> None:
         except ff.Error as error:  # the others are still to be run
             data = {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
         file.write_text(json.dumps(data, indent=1) + "\n")
+    if options.stage == "floors":
+        for entry, file in zip(chosen, files, strict=True):
+            if file.exists() and "error" not in (data := json.loads(file.read_text())):
+                file.write_text(json.dumps({**data, "floor_s": least_seconds(entry.cascade(), device)}, indent=1) + "\n")
     print(report([file for file in files if file.exists()]))
 
 

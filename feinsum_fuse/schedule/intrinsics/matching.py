@@ -108,7 +108,10 @@ def _check_meaning(nest: Nest, statement: Statement, intrinsic: TensorIntrinsic)
     types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
     factors = _factors(statement.value, is_wide=not any(dtype in BYTE_TYPES for dtype in types))
     if factors is None or sorted(factors) != [operand_name(0), operand_name(1)] or len(statement.operands) != 2:
-        raise IntrinsicError(f"the block computes {statement.value}, which is no product of two operands", hint="Leave it as it is.")
+        value = str(statement.value)
+        for position, place in reversed(list(enumerate(statement.operands))):
+            value = value.replace(operand_name(position), nest.tensor_of(place.source))
+        raise IntrinsicError(f"the block computes {value}, which is no product of two operands", hint="Leave it as it is.")
     if types not in intrinsic.types:
         known = ", ".join(sorted(f"{a} by {b} to {z}" for z, a, b in intrinsic.types))
         raise IntrinsicError(f"{types[1]} by {types[2]} to {types[0]} is none of the types of {intrinsic.name}", hint=f"It takes {known}.")
