@@ -92,7 +92,8 @@ def written(
             raise SpecError("variables are for files", hint="Give the sizes of Einsums with sizes={...}.")
         return Texts(tuple(map(str, parts)), sizes, dtypes)
     if sizes or dtypes:
-        raise CascadeError(f"sizes and dtypes are for Einsums as text, not for {described(what)}")
+        hint = "Einsums are such as 'Z[m,n] = A[m,k] * B[k,n]'; ff.einsum takes those of NumPy, such as 'ij,jk->ik'."
+        raise CascadeError(f"sizes and dtypes are for Einsums as text, not for {described(what)}", hint=hint)
     if parts and all(PATH.holds(part) for part in parts) and not any(are_einsums):
         return Files(tuple(parts), variables)
     if variables:

@@ -112,9 +112,9 @@ def tune(
             processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
         else:
             processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
-        task = TuningTask(cascade, given, chosen, ledger, Reporter(progress, begin, measurements), known, asked)
+        task = TuningTask(cascade, given, chosen, ledger, Reporter(progress, begin, int(measurements)), known, asked)
         width = cluster.width if cluster else count
-        run = TuningRun(task, helpers, Measuring(processes), width, begin + seconds, measurements, seed, resume)
+        run = TuningRun(task, helpers, Measuring(processes), width, begin + float(seconds), int(measurements), int(seed), resume)
         run.search()
         finals = run.decide(max(top, FINALISTS))
     return _result(task, run, finals, top, begin)
@@ -142,7 +142,7 @@ def _asked(what: object) -> tuple[Cascade, Spec | None]:
             raise SearchError(f"the kernel computes {', '.join(matched.computed)} on the way in, which a program of arrays cannot take")
         cascade, given = matched.cascade, None
     else:
-        hint = "Give a Spec (ff.load, ff.loads), a cascade (ff.cascade) or a loopy kernel."
+        hint = "Give a Spec (ff.load), a cascade (ff.cascade) or a loopy kernel; ff.compile(..., tune=True) takes texts and files."
         raise SearchError(f"a {type(what).__name__} cannot be tuned", hint=hint)
     if cascade.size_parameters:
         symbols = ", ".join(map(str, cascade.size_parameters))

@@ -36,6 +36,11 @@ def test_axes_are_in_the_order_of_the_producing_access() -> None:
     assert (cascade.inputs, cascade.intermediates, cascade.outputs) == (("A", "B"), ("Z",), ("Y",))
 
 
+def test_one_einsum_is_a_text() -> None:
+    text, sizes = "Z[m] = A[m, k]", {"M": 3, "K": 4}
+    assert ff.cascade(text, sizes=sizes) == ff.cascade([text], sizes=sizes)
+
+
 @pytest.mark.parametrize(("bits", "dtype"), [(8, "float32"), (16, "float32"), (32, "float32"), (64, "float64")])
 def test_element_types_by_width(bits: int, dtype: str) -> None:
     warns = bits < 32

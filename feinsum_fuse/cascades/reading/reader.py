@@ -136,7 +136,7 @@ def cascade(
     dtypes: Mapping[str, str] | None = None,
     accumulate: Mapping[str, str] | None = None,
 ) -> Cascade:
-    """The Cascade of a Spec's workload, or of Einsums written as strings (or as mappings, as in a workload's ``einsums``).
+    """The Cascade of a Spec's workload, or of Einsums written as strings, one or a list (or as mappings, as in a workload's ``einsums``).
 
     ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. ``dtypes`` and ``accumulate``: set
     expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32). A tensor of the type ``int4``, or
@@ -152,9 +152,10 @@ def cascade(
             dtypes if dtypes is not None else (opencl.dtypes if opencl else None),
             accumulate if accumulate is not None else (opencl.accumulate if opencl else None),
         )
-    if isinstance(spec, str) or not isinstance(spec, Sequence) or not all(isinstance(einsum, str | Mapping) for einsum in spec):
-        raise CascadeError(f"a cascade is read from a Spec or a list of strings, not from {described(spec)}")
-    return _from_strings(spec, sizes or {}, dtypes, accumulate)
+    einsums = [spec] if isinstance(spec, str) else spec
+    if not isinstance(einsums, Sequence) or not all(isinstance(einsum, str | Mapping) for einsum in einsums):
+        raise CascadeError(f"a cascade is read from a Spec, a string or a list of strings, not from {described(spec)}")
+    return _from_strings(einsums, sizes or {}, dtypes, accumulate)
 
 
 def _from_strings(
