@@ -112,7 +112,7 @@ def test_symbolic_sizes() -> None:
 REFUSED = {
     "two writers": (["Z[m] = A[m]", "Z[m] = B[m]"], {"M": 3}),
     "a cycle": (["Z[m] = Y[m]", "Y[m] = Z[m]"], {"M": 3}),
-    "nothing to read": ("Z[m] = A[m]", {"M": 3}),
+    "nothing to read": (3, {"M": 3}),
     "a reduction that is none": ([{"einsum": "Z[m] = A[m,k]", "operations": {"reduce": "none"}}], {"M": 3, "K": 3}),
 }
 
