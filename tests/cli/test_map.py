@@ -25,7 +25,7 @@ from tests.mapper.devices import DEVICE, WORK_ITEMS, WORKLOADS
 from tests.sweeps import SLOW
 
 SMALL = ("--set", "M=4")
-DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy_data" / "xeon" / "device.yaml"
+DEVICE_FILE = Path(__file__).resolve().parents[1] / "devices" / "xeon.yaml"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.space import Space
 
 T = TypeVar("T")
-DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy_data" / "device.yaml"
+DEVICE_FILE = Path(__file__).resolve().parents[1] / "devices" / "epyc.yaml"
 WORKLOAD = """
 workload:
   rank_sizes: {M: 48, N: 40, K: 64}
