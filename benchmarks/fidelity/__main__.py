@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DATA, DEVELOPED, DRAWN, HELD_OUT, KNOWN, Device
+from .cases import DATA, DEVELOPED, DRAWN, KNOWN, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -22,14 +22,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "processors", "corrected"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
-    parser.add_argument("--device", default="", help="a processor's folder below data; default: epyc_zen5, for residuals the quiet ones")
+    parser.add_argument("--device", default="", help="a processor's folder below data; default: epyc_zen5, for residuals all")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
     parser.add_argument("--count", type=int, default=0, help="prepare: draw further mappings until a workload has so many")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
-    cases = tuple(given.cases or ((*KNOWN, *HELD_OUT, *DRAWN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *DRAWN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 
@@ -48,7 +48,7 @@ def main() -> None:
     if given.verb == "residuals":
         from . import residuals
 
-        print(residuals.report([Device(name) for name in ([given.device] if given.device else residuals.QUIET)]))
+        print(residuals.report([Device(name) for name in ([given.device] if given.device else sorted(f.name for f in DATA.iterdir()))]))
         return
     if given.verb == "processors":
         from . import residuals

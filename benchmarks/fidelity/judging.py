@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from functools import cached_property
 
-from feinsum_fuse.model.kernel.interval import interval
+from feinsum_fuse.model.kernel.interval import interval, kind_of
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
@@ -14,6 +14,7 @@ from feinsum_fuse.report.agreement import Agreement
 
 from .cases import SETS, Device
 from .measuring import noise, seconds
+from .residuals import Residual
 
 NEAR = 2.0
 """Mappings within this many times the best are those that a search has to tell apart."""
@@ -55,9 +56,9 @@ def judged(device: Device, case: str) -> Judged | None:
     times = [kernel_time(specs[number], machine) for number in numbers]
     predicted = tuple(time.seconds for time in times)
     inside = 0
-    for time, one in zip(times, measured, strict=True):
-        low, high = interval(time, machine)
-        inside += low <= one / time.seconds <= high
+    for number, time, one in zip(numbers, times, measured, strict=True):
+        residual = Residual((device.name, case), kind_of(time, machine), one / time.seconds, noise(found[number]))
+        inside += residual.is_within(*interval(time, machine))
     return Judged(case, predicted, measured, statistics.median(noise(found[n]) for n in numbers), inside / len(numbers))
 
 

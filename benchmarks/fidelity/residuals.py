@@ -15,11 +15,8 @@ from feinsum_fuse.presentation import table
 from .cases import KNOWN, Device
 from .measuring import noise, seconds
 
-QUIET = ("epyc_zen4", "epyc_zen5")
-"""Processors whose times intervals are made of. The Xeon's are not among them: its host was busy, and PoCL's threads shared cores."""
-MOST_NOISE = 0.1
-"""Of mappings that are as noisy or less: what a busy minute does to a time is no fault of the model."""
-
+STEPS = 20
+"""Ways to divide what is left out between both ends."""
 FEWEST = 10
 """Residuals from which on a tenth means something."""
 WANTED = 0.8
@@ -36,34 +33,50 @@ class Residual:
     """Processor and workload."""
     kind: str
     ratio: float
+    """Of the fastest run."""
+    noise: float
+
+    @property
+    def undisturbed(self) -> float:
+        """The ratio nearest to 1 that the runs allow: as much as they disagree the fastest of them may have been slowed down, too."""
+        return min(max(1.0, self.ratio / (1 + self.noise)), self.ratio)
+
+    def is_within(self, low: float, high: float) -> bool:
+        """Whether an interval holds the time, which is between the fastest run and what is faster by the noise."""
+        return low <= self.ratio and self.ratio / (1 + self.noise) <= high
 
 
 def residuals(device: Device) -> list[Residual]:
-    """Of all mappings that were measured on a processor, but for the noisy ones."""
+    """Of all mappings that were measured on a processor."""
     found: list[Residual] = []
     for case in KNOWN:
-        samples = {number: runs for number, runs in device.samples(case).items() if noise(runs) <= MOST_NOISE}
+        samples = device.samples(case)
         specs = device.mapped(case) if samples else []
-        found += _of((device.name, case), ((specs[number], seconds(runs)) for number, runs in samples.items()))
+        found += _of((device.name, case), ((specs[number], runs) for number, runs in samples.items()))
     return found
 
 
-def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, float]]) -> Iterator[Residual]:
+def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, list[float]]]) -> Iterator[Residual]:
     base: Spec | None = None
-    for spec, measured in pairs:
+    for spec, runs in pairs:
         base = base or spec
         machine = Machine.of(base)
         assert machine is not None
         time = kernel_time(dataclasses.replace(base, mapping=spec.mapping), machine)
-        yield Residual(workload, kind_of(time, machine), measured / time.seconds)
+        yield Residual(workload, kind_of(time, machine), seconds(runs) / time.seconds, noise(runs))
 
 
 def ends(ratios: Sequence[float], tail: float) -> tuple[float, float]:
-    """The ratios below and above which such a part of them lies."""
+    """The shortest interval of ratios beyond whose ends twice such a part of them lies: there are more slow kernels than fast ones."""
     ordered = sorted(ratios)
-    positions = (tail * (len(ordered) - 1), (1 - tail) * (len(ordered) - 1))
-    low, high = (ordered[int(at)] + (at % 1) * (ordered[min(int(at) + 1, len(ordered) - 1)] - ordered[int(at)]) for at in positions)
-    return low, high
+
+    def at(part: float) -> float:
+        position = part * (len(ordered) - 1)
+        low = ordered[int(position)]
+        return low + (position % 1) * (ordered[min(int(position) + 1, len(ordered) - 1)] - low)
+
+    starts = (2 * tail * step / STEPS for step in range(STEPS + 1))
+    return min(((at(start), at(1 - 2 * tail + start)) for start in starts), key=lambda found: found[1] - found[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,16 +96,16 @@ def held(found: Sequence[Residual], tail: float) -> list[Held]:
     for workload in dict.fromkeys(r.workload for r in found):
         own = [r for r in found if r.workload == workload]
         bounds = intervals([r for r in found if r.workload != workload], tail)
-        judged = [(r.ratio, bounds[r.kind]) for r in own if r.kind in bounds]
+        judged = [(r, bounds[r.kind]) for r in own if r.kind in bounds]
         if judged:
-            inside = sum(low <= ratio <= high for ratio, (low, high) in judged)
+            inside = sum(r.is_within(low, high) for r, (low, high) in judged)
             result.append(Held(workload, len(judged), inside, statistics.median((high - low) / 2 for _, (low, high) in judged)))
     return result
 
 
 def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, float]]:
     """Kind -> the ends of its ratios, for kinds with enough of them."""
-    kinds = {kind: [r.ratio for r in found if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found)}
+    kinds = {kind: [r.undisturbed for r in found if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found)}
     return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
 
 
@@ -103,11 +116,11 @@ def across(devices: Sequence[Device]) -> str:
     for name, own in every.items():
         others = [one for other, found in every.items() if other != name for one in found]
         bounds = intervals(others, best_tail(others))
-        judged = [(one.ratio, bounds[one.kind]) for one in own if one.kind in bounds]
+        judged = [(one, bounds[one.kind]) for one in own if one.kind in bounds]
         if judged:
-            inside = sum(low <= ratio <= high for ratio, (low, high) in judged) / len(judged)
+            inside = sum(one.is_within(low, high) for one, (low, high) in judged) / len(judged)
             width = statistics.median((high - low) / 2 for _, (low, high) in judged)
-            ratio = statistics.median(ratio for ratio, _ in judged)
+            ratio = statistics.median(one.ratio for one, _ in judged)
             rows.append((name, str(len(judged)), f"{ratio:.2f}", f"{inside:.0%}", f"{width:.0%}"))
     return table(("processor left out", "mappings", "measured over predicted", "held", "either way"), rows, numbers=4)
 
@@ -129,7 +142,7 @@ def report(devices: Sequence[Device]) -> str:
     tail = best_tail(found)
     rows = []
     for kind, (low, high) in intervals(found, tail).items():
-        ratios = [r.ratio for r in found if r.kind == kind]
+        ratios = [r.undisturbed for r in found if r.kind == kind]
         rows.append((kind, str(len(ratios)), f"{low:.2f}", f"{high:.2f}", f"{statistics.median(ratios):.2f}"))
     parts = [f"tails of {tail:.1%}", table(("kind", "mappings", "low", "high", "median"), rows, numbers=4)]
     judged = []

@@ -37,7 +37,6 @@ FIGURES: dict[str, Assumed] = {
     "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
-    "surprising_lines": Assumed(8, "lines of a piece of a far row until they are asked for ahead: 4 to 10 on an EPYC, from memory"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
@@ -46,28 +45,22 @@ FIGURES: dict[str, Assumed] = {
 }
 """Name in ``arch.variables`` -> what is assumed.
 
-Two models had two values of three figures. Measured times of 360 mappings of six workloads (``benchmarks/accuracy_data``) and of 200 of
-five other workloads on another processor, a Xeon, chose; Spearman's correlation and mean error are means over workloads.
+Four of them have no probe, nor does a system say them. What other values would do, as means over the workloads of
+``benchmarks/fidelity`` of Spearman's correlation and the mean error:
 
-==================== ======= ============================ ============================ ============================
-figure               value   kernel model, 360 mappings   kernel model, Xeon           formulas of the tree, 360
-==================== ======= ============================ ============================ ============================
-cache_share          0.5     0.957, 17.2 %                0.878, 35.3 %                0.739, 43.6 %
-cache_share          0.7     0.960, 16.1 %                0.865, 37.2 %                0.764, 39.2 %
-lookahead_operations 64      0.955, 16.2 %                0.850, 37.3 %                0.739, 43.6 %
-lookahead_operations 256     0.960, 16.1 %                0.865, 37.2 %                0.741, 44.3 %
-far_bytes            1024    0.961, 16.1 %                0.865, 36.0 %; regret 51 %   reads no such figure
-far_bytes            2048    0.960, 16.1 %                0.865, 37.2 %; regret 44 %   reads no such figure
-vector_registers     16      0.960, 16.1 %                0.865, 37.2 %                0.739, 43.6 %
-vector_registers     32      0.896, 19.3 %                0.877, 37.9 %                0.716, 44.8 %
-==================== ======= ============================ ============================ ============================
-
-Had a cache lost all of what is more than its part (``times_lost`` 1), the mean error of matmul among the 360 would be 33 and not 17 %,
-those of TTMc and of matmul on the Xeon 27 and 52 instead of 22 and 46 %; nothing else changes by more than 3 %.
-
-The 360 were measured on a processor with 16 registers, the Xeon has 32.
-
-With 32 rows that are followed Spearman's correlation on the 360 is 0.9604, with 16 it was 0.9601; on the Xeon both give 0.865.
+============= ===== ================= ================= =================
+figure        value Zen 5, 26         Zen 4, 29         Xeon, 11
+============= ===== ================= ================= =================
+as assumed          0.922, 20.6 %     0.939, 20.9 %     0.921, 35.5 %
+cache_share   0.5   0.922, 24.4 %     0.935, 22.2 %     0.918, 35.9 %
+cache_share   1     0.927, 21.9 %     0.930, 21.8 %     0.920, 35.3 %
+times_lost    1     0.920, 21.6 %     0.939, 21.3 %     0.915, 36.3 %
+times_lost    4     0.919, 20.8 %     0.937, 20.9 %     0.915, 33.7 %
+far_bytes     1024  0.922, 20.7 %     0.938, 20.9 %     0.921, 35.5 %
+far_bytes     4096  0.921, 20.5 %     0.938, 21.1 %     0.921, 35.5 %
+followed_rows 8     0.922, 20.6 %     0.939, 20.9 %     0.921, 35.5 %
+followed_rows 1     0.922, 20.6 %     0.939, 21.5 %     0.921, 35.4 %
+============= ===== ================= ================= =================
 """
 
 CYCLES: dict[str, Assumed] = {

@@ -135,7 +135,6 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
     "first_cache_sets": (with_variables(far_sums(), crowded_line_seconds=1e-6), 64, 1),
-    "surprising_lines": (with_variables(elementwise("2 * A[m, n]", 4096, 2048), lone_memory_line_seconds=1e-6), 8, 1),
 }
 """Figure -> a kernel whose time it changes, and two values."""
 

@@ -342,7 +342,7 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
         elif is_walked:
             # A piece of a row, and then one of another row: nobody foresees where that one begins, and only from afar it shows.
             begins = far and step >= machine.figure("far_bytes")
-            return seen(min(1.0, machine.figure("surprising_lines") * line / run) if begins else 0.0)
+            return seen(line / max(run, line) if begins else 0.0)
         else:
             streams *= loop.extent or 1
             rows.append((step, loop.extent or 1))
