@@ -26,11 +26,11 @@ RESIDUALS: dict[str, Residuals] = {
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 1,259 mappings of 37 workloads measured on a Zen 4, a Zen 5 and a Xeon, with what
-intervals from the other workloads hold of each workload. A time is known as well as its runs agree: it is between the fastest run and what
-is faster by their noise, and the ratio nearest to 1 in between counts. Of intervals with so many residuals the shortest is taken. Tails of
-17 % in all are left out: since workloads differ, intervals of eight tenths hold less than eight tenths of a workload that is left out. The
-noise of the calibration is among them.
+``python -m benchmarks.fidelity residuals`` prints them from 1,259 mappings of 37 workloads measured on a Zen 4, a Zen 5 and a Xeon, with
+what intervals from the other workloads hold of each workload. A time is known as well as its runs agree: it is between the fastest run and
+what is faster by their noise, and the ratio nearest to 1 in between counts. Of intervals with so many residuals the shortest is taken.
+Tails of 17 % in all are left out: since workloads differ, intervals of eight tenths hold less than eight tenths of a workload that is left
+out. The noise of the calibration is among them.
 """
 
 
