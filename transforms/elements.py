@@ -69,6 +69,30 @@ def lanes_of_nodes(sketch: Sketch, tile: int, down: int, vectors: int) -> Sketch
 
 
 @transform(
+    OPERATOR,
+    parameters={"tile": Powers(16, 4096, 512), "down": OneOf((4, 1, 2, 3, 6, 8))},
+    source="the mapping that a search found for the divergence of order 1, of which no other transform came near",
+)
+def fields_in_registers(sketch: Sketch, tile: int, down: int) -> Sketch:
+    """A vector of elements at a time: what they read is turned into registers once, and no memory near by is written.
+
+    ::
+
+        for tiles of elements on groups
+          for vectors of elements
+            field[j]                       turned, in registers
+            for down degrees of freedom    sums in registers
+              for j (and directions)
+                sum += matrix[i, j] * field[j]
+    """
+    for roles in sketch.matched:
+        lane = element(roles)
+        second = max((v for v in roles.einsum.output_variables if v != lane), key=roles.length, default=None)
+        sketch = sketch.decided(roles.name, rows=lane, lane=lane, second=second, down=down, vectors=1, turned=True)
+    return sketch.decided(tile=tile, layout=None)
+
+
+@transform(
     Pattern(operands=(3, 5), contracted=(1, 4), window=0, where=_has_elements),
     parameters={
         "tile": OneOf(("fitting", 16, 32, 64, 128, 256, 512, 1024)),

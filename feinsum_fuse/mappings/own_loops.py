@@ -47,13 +47,34 @@ def nodes_of(branch: Branch) -> list[Node]:
     """Loops over other shared variables, over groups of rows, and what each Einsum does with its rows."""
     scratch = branch.plan.components.tiles
     nodes = list(branch.loops)
+    turned = list(dict.fromkeys(t for e in branch.segment.einsums for t in branch.turned(e))) if branch.rows and scratch else []
+    registers = _in_registers(branch, turned)
     parts = [OwnLoops(branch, einsum).nodes() for einsum in branch.segment.einsums]
-    if branch.rows and scratch:
-        turned = dict.fromkeys(t for e in branch.segment.einsums for t in branch.turned(e))
+    if registers:
+        nodes += registers
+    elif branch.rows and scratch:
         nodes += [Storage((t,), scratch) for t in (*turned, *branch.segment.kept)]
     if len(parts) == 1:
         return [*nodes, *parts[0]]
     return [*nodes, Sequential(tuple(Nested(tuple(part)) for part in parts))]
+
+
+def _in_registers(branch: Branch, turned: Sequence[str]) -> list[Node]:
+    """The loop over vectors of rows, and the inputs that are turned for each into registers; none where they are turned in memory near by.
+
+    What a vector of rows needs of them has to fit the registers. All of it is turned in one piece, neighbours' loads together.
+    """
+    (einsum, *others), registers = branch.segment.einsums, branch.plan.components.registers
+    if not turned or others or registers is None or branch.plan.components.on_items:
+        return []
+    row, tiles, width = branch.rows[einsum.name], branch.tiles[einsum.name], branch.plan.width
+    held = sum(prod(tiles[v] for v in access.variables if v != row) for access in einsum.operands if access.tensor in turned)
+    fits = held <= branch.plan.target.vector_registers
+    if not fits or not branch.chooser.choose(Choice("turned", einsum.name, (False, True))):
+        return []
+    nodes: list[Node] = [Temporal(row, width)] if tiles[row] > width else []
+    tiles[row] = min(width, tiles[row])
+    return [*nodes, *(Storage((tensor,), registers) for tensor in turned)]
 
 
 class OwnLoops:

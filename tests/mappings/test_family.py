@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 from constantdict import constantdict
 
@@ -67,9 +68,26 @@ def test_every_kind_is_met() -> None:
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
     rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
-    families = (Family(lanes), Family(none), Family(turned), Family(rows), family(), family(GATED), items)
+    families = (Family(lanes), Family(none), Family(turned), Family(rows), family(DIVERGENCE, **ELEMENTS), family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in drawn} == set(CHOICE_KINDS)
+
+
+DIVERGENCE = ["D[e, i] = G[x, r, e] * S[r, i, j] * U[x, e, j]"]
+ELEMENTS = {"X": 3, "R": 3, "E": 1003, "I": 4, "J": 4}
+
+
+def test_what_is_turned_for_lanes_may_go_to_registers() -> None:
+    one = family(DIVERGENCE, **ELEMENTS)
+    assert [choice.usual for choice in one.choices() if choice.kind == "turned"] == [False]
+    mapping = one.mapping(Given({"turned": True}))
+    assert "Register holds U" in str(mapping) and "Scratchpad" not in str(mapping)
+    random = np.random.default_rng(3)
+    inputs = {name: random.normal(size=one.cascade.fixed_shape(name)).astype("f4") for name in one.cascade.inputs}
+    found = ff.compile(one.spec.replace(mapping=mapping))(**inputs)["D"]
+    np.testing.assert_allclose(found, np.einsum("xre,rij,xej->ei", inputs["G"], inputs["S"], inputs["U"]), rtol=0, atol=1e-4)
+    long = family(DIVERGENCE, **{**ELEMENTS, "J": 40})
+    assert "turned" not in {choice.kind for choice in long.choices()}  # more than the registers hold
 
 
 def test_a_sweep_of_widths_and_tiles() -> None:

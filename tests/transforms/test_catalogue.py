@@ -66,6 +66,7 @@ QUICK = {
     ("matrix times vector", "vectors.by_rows"): "float32",
     ("gradient", "elements.lanes_of_elements"): "float64",
     ("curl", "elements.factors_first"): "float32",
+    ("divergence", "elements.fields_in_registers"): "float32",
     ("convolution", "convolutions.as_product"): "float32",
     ("perceptron", "networks.fused_perceptron"): "float32",
     ("grouped attention", "networks.split_keys"): "float32",
