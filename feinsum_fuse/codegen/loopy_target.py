@@ -55,7 +55,7 @@ from .arithmetic import both, conjuncts, function_of
 from .legibility import legible
 from .quirks import avoiding
 from .settled_kernel import SettledKernel
-from .statement_expressions import Cast, VectorCall, is_whole_number, within
+from .statement_expressions import Cast, VectorCall, is_number, is_whole_number, within
 from .statements import (
     Assignment,
     Barrier,
@@ -302,8 +302,8 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         return Comment(s)
 
     def emit_if(self, condition_str: CExpression, ast: Generable) -> Conditional:
-        # loopy's conditions come out of sets, in another order in another process.
-        conditions = sorted(conjuncts(condition_str.expr, p.LogicalAnd), key=_order)
+        # loopy's conditions and their terms come out of sets, in another order in another process.
+        conditions = sorted(map(_with_terms_in_order, conjuncts(condition_str.expr, p.LogicalAnd)), key=_order)
         return Conditional(both(conditions), flat(ast))
 
     def emit_barrier(self, synchronization_kind: str, mem_kind: str, comment: str) -> Barrier:
@@ -358,6 +358,25 @@ def _order(condition: Expression) -> list[tuple[str, int]]:
     """A key by which conditions are sorted: their names and numbers, from left to right."""
     parts = within(condition)
     return [(part.name, 0) if isinstance(part, p.Variable) else (function_of(part), part if is_whole_number(part) else 0) for part in parts]
+
+
+def _with_terms_in_order(condition: Expression) -> Expression:
+    """A comparison of sums with the terms of each sorted, those with the largest factors first."""
+    if not isinstance(condition, p.Comparison):
+        return condition
+    return p.Comparison(_in_order(condition.left), condition.operator, _in_order(condition.right))
+
+
+def _in_order(value: Expression) -> Expression:
+    if not isinstance(value, p.Sum):
+        return value
+    return p.Sum(tuple(sorted(value.children, key=lambda term: (-abs(_factor(term)), _order(term)))))
+
+
+def _factor(term: Expression) -> int:
+    """The number by which a term is multiplied; 0 for a constant."""
+    first = term.children[0] if isinstance(term, p.Product) else 1
+    return 0 if is_number(term) else first if is_whole_number(first) else 1
 
 
 def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Parameter:
