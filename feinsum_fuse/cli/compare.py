@@ -46,13 +46,16 @@ MEASURED_TOGETHER = 10
 """Mappings that are measured in turns, and recorded, before the next ones."""
 
 
+DrawnSeedOption = Annotated[
+    int, typer.Option("--seed", metavar="S", callback=obeying(SEEDS), help="The seed of --random: the same draws every time.")
+]
+
+
 def command(
     files: FilesArgument,
     sweep: SweepOption = None,
     random: Annotated[int, typer.Option("--random", metavar="N", min=0, help="Draw N random legal mappings, too.")] = 0,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="S", callback=obeying(SEEDS), help="The seed of --random: the same draws every time.")
-    ] = 0,
+    seed: DrawnSeedOption = 0,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw predicted against measured times (extra plot).")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="The same as a PNG.")] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="The same as a page with each mapping on hover.")] = None,

@@ -112,18 +112,23 @@ def command(
         max_rows=max_rows,
     )
     check_places(cache, svg, output, resume)
-    if curve is not None and asked:
-        option = f"--{next(iter(asked)).replace('_', '-')}"
-        raise typer.BadParameter("curves do not take it: leave out this option or --curve", param_hint=option)
-    if curve is None and against != "traffic":
-        raise typer.BadParameter("it says what --curve is of: give --curve MEMORY, too", param_hint="--against")
-    if pareto is not None and top > 1:
-        raise typer.BadParameter("a front has all of its mappings: leave out --top or --pareto", param_hint="--top")
+    _check_together(asked, curve, against, is_front=pareto is not None, top=top)
     spec = _asked(files, variables(set_), device, include_dir, top_key)
     if curve is not None:
         show_curves(spec, curve, against, svg, output, as_json)
     else:
         _search(spec, asked, svg, output, as_json)
+
+
+def _check_together(asked: Mapping[str, object], curve: str | None, against: str, *, is_front: bool, top: int) -> None:
+    """Refuse options that exclude one another."""
+    if curve is not None and asked:
+        option = f"--{next(iter(asked)).replace('_', '-')}"
+        raise typer.BadParameter("curves do not take it: leave out this option or --curve", param_hint=option)
+    if curve is None and against != "traffic":
+        raise typer.BadParameter("it says what --curve is of: give --curve MEMORY, too", param_hint="--against")
+    if is_front and top > 1:
+        raise typer.BadParameter("a front has all of its mappings: leave out --top or --pareto", param_hint="--top")
 
 
 def _chosen(**options: Any) -> dict[str, Any]:
