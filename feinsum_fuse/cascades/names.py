@@ -31,6 +31,19 @@ def identifier(name: str) -> str:
     return f"{text}_" if is_reserved(text) else text
 
 
+def whole_of(name: str) -> str:
+    """The Einsum or tensor of which this one is a part, ``X`` of ``X.scale``; empty if it is none.
+
+    Names that users give have no dots. What a rewriting or a step adds for an Einsum is called after it.
+    """
+    return name.rpartition(".")[0]
+
+
+def is_part(name: str, whole: str) -> bool:
+    """Whether an Einsum or a tensor is a part of another one, or of a part of it."""
+    return name.startswith(f"{whole}.")
+
+
 def with_underlines(name: str, taken: Container[str]) -> str:
     """The name, with as many underlines as tell it from those that are taken."""
     while name in taken:

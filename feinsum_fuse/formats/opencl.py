@@ -10,14 +10,17 @@ from typing import Literal, get_args
 from constantdict import constantdict
 
 from .. import presentation
+from ..errors import SpecError
 from ..number_types import BFLOAT16
 
 MemoryKind = Literal["global", "cache", "local", "private", "distributed"]
 AddressSpace = Literal["global", "local", "private"]
 ADDRESS_SPACES: tuple[AddressSpace, ...] = ("private", "local", "global")
 """Those of OpenCL that arrays lie in, nearest to a work-item first; each is also a kind of memory."""
-Level = Literal["group", "local", "vector"]
-"""Work-groups, the work-items of a group, the lanes of a vector: what runs the iterations of a fanout at once."""
+Level = Literal["group", "local", "vector", "unroll", "loop"]
+"""What runs the iterations of a fanout: at once work-groups, the work-items of a group or the lanes of a vector; or one after another,
+written out or in a loop.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,36 @@ GROUP_KINDS: frozenset[MemoryKind] = frozenset(kind for kind in MEMORY_KINDS if 
 MAIN_KINDS: frozenset[MemoryKind] = SHARED_KINDS - CACHE_KINDS
 """Memories that hold the arrays of a kernel."""
 FanoutKind = Literal["group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop"]
-FANOUT_KINDS: tuple[FanoutKind, ...] = ("group.0", "group.1", "group.2", "local.0", "local.1", "local.2", "vector", "unroll", "loop")
+
+
+@dataclass(frozen=True)
+class OpenCLFanout:
+    """What a fanout of an architecture is on an OpenCL device; :data:`FANOUTS` is the only place that knows."""
+
+    level: Level
+    axis: int | None = None
+    """Of the device, for work-groups and work-items."""
+
+    @property
+    def is_axis(self) -> bool:
+        """Whether its iterations are work-groups or work-items."""
+        return self.axis is not None
+
+
+FANOUTS: Mapping[str, OpenCLFanout] = MappingProxyType(
+    {
+        "group.0": OpenCLFanout("group", 0),
+        "group.1": OpenCLFanout("group", 1),
+        "group.2": OpenCLFanout("group", 2),
+        "local.0": OpenCLFanout("local", 0),
+        "local.1": OpenCLFanout("local", 1),
+        "local.2": OpenCLFanout("local", 2),
+        "vector": OpenCLFanout("vector"),
+        "unroll": OpenCLFanout("unroll"),
+        "loop": OpenCLFanout("loop"),
+    }
+)
+FANOUT_KINDS: tuple[FanoutKind, ...] = get_args(FanoutKind)
 
 
 def nearest_space(fanouts: Collection[str]) -> AddressSpace:
@@ -77,9 +109,14 @@ def nearest_space(fanouts: Collection[str]) -> AddressSpace:
     return next(space for space in ADDRESS_SPACES if not any(map(MEMORIES[space].is_hidden_from, fanouts)))
 
 
-def level_of(fanout: str) -> str:
-    """The kind of a binding without its axis: ``local`` of ``local.0``; ``loop`` and ``unroll`` are levels at which nothing is hidden."""
-    return fanout.partition(".")[0]
+def level_of(fanout: str) -> Level:
+    """What runs the iterations of a fanout: ``local`` of ``local.0``; at ``loop`` and ``unroll`` nothing is hidden.
+
+    Raises :class:`~feinsum_fuse.errors.SpecError` for what is no binding, as Python objects may have it that nobody has checked.
+    """
+    if fanout not in FANOUTS:
+        raise SpecError(f"{fanout!r} is no binding of a fanout", hint=f"Bindings are {', '.join(FANOUT_KINDS)}.")
+    return FANOUTS[fanout].level
 
 
 @dataclass(frozen=True)
@@ -94,6 +131,12 @@ class OpenCL:
     fanouts: constantdict[str, FanoutKind] = field(default_factory=constantdict)
     dtypes: constantdict[str, str] = field(default_factory=constantdict)
     accumulate: constantdict[str, str] = field(default_factory=constantdict)
+
+    def fanout(self, component: str, dimension: str) -> FanoutKind:
+        """What a dimension of a component's fanout is; an ordinary loop if nothing is said. Raises as :func:`level_of`."""
+        found = self.fanouts.get(f"{component}.{dimension}", self.fanouts.get(component, "loop"))
+        level_of(found)
+        return found
 
     def __repr__(self) -> str:
         return str(self)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator
 
+from ..cascades.names import whole_of
 from ..errors import LoweringError
 from ..formats.arch import Array, Compute, Hierarchical, Memory
 from ..formats.mapping import Spatial, Storage
-from ..formats.opencl import FanoutKind, MemoryKind
+from ..formats.opencl import FanoutKind, Level, MemoryKind, OpenCL, level_of
 from ..formats.spec import Spec
 from ..schedule.step import Step
 from ..schedule.steps.loop_steps import Bind, Fuse
@@ -24,7 +25,7 @@ class Bindings:
 
     def __init__(self, spec: Spec) -> None:
         self._memories: dict[str, MemoryKind] = {}
-        self._fanouts: dict[str, FanoutKind] = dict(spec.opencl.fanouts) if spec.opencl else {}
+        self._opencl = spec.opencl or OpenCL()
         for name in self._hierarchy(spec):
             self._memories[name] = "local" if self._memories else "global"
         if spec.arch is not None:
@@ -70,15 +71,19 @@ class Bindings:
 
     def dimension(self, component: str, name: str) -> FanoutKind:
         """What the dimension of this name of a fanout is; an ordinary loop if nothing is said."""
-        return self._fanouts.get(f"{component}.{name}", self._fanouts.get(component, "loop"))
+        return self._opencl.fanout(component, name)
+
+    def level(self, node: Spatial) -> Level:
+        """What runs the iterations of a Spatial node."""
+        return level_of(self.fanout(node))
 
 
 def followed(step: Step, added: Collection[LoopRef]) -> Iterator[Step]:
     """A step that puts a loop on work-items, and the same on loops of statements ``added`` for its Einsum: ``X.scale`` for ``X``."""
     yield step
     for name in dict.fromkeys(ref.einsum for ref in added):
-        einsum = name.rpartition(".")[0]
-        if isinstance(step, Bind) and step.axis.startswith("local.") and step.loop.einsum == einsum:
+        einsum = whole_of(name)
+        if isinstance(step, Bind) and level_of(step.axis) == "local" and step.loop.einsum == einsum:
             loop = dataclasses.replace(step.loop, einsum=name)
             if loop in added:
                 yield Bind(loop, step.axis)

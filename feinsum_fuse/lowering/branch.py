@@ -15,6 +15,7 @@ from itertools import takewhile
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
+from ..cascades.names import is_part
 from ..cascades.terms import Einsum
 from ..errors import LoweringError
 from ..formats.mapping import Mapping, PathNode, Placed, Position, Spatial, Storage, Temporal, Toll
@@ -160,9 +161,9 @@ def check_order(branches: list[EinsumBranch]) -> None:
 
 
 def parts_of(cascade: Cascade, name: str) -> Iterator[str]:
-    """The Einsums or tensors of the cascade that are parts of this one, in order: those whose name continues it after a dot."""
+    """The Einsums or tensors of the cascade that are parts of this one, in order."""
     names = dict.fromkeys((*(e.name for e in cascade.einsums), *cascade.tensors))
-    yield from (part for part in names if part.startswith(f"{name}."))
+    yield from (part for part in names if is_part(part, name))
 
 
 def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, BranchPath]:
@@ -174,7 +175,7 @@ def paths_of(mapping: Mapping, cascade: Cascade) -> dict[str, BranchPath]:
     result: dict[str, BranchPath] = {}
     for name, path in paths.items():
         others = {placed.position for other, p in paths.items() if other != name for placed in p}
-        missing = [e.name for e in cascade.einsums if e.name not in paths and e.name.startswith(f"{name}.")]
+        missing = [e.name for e in cascade.einsums if e.name not in paths and is_part(e.name, name)]
         for number, part in enumerate(missing):
             result[part] = tuple(p if p.position in others else Placed((*p.position, number), p.node) for p in path)
         if name in {e.name for e in cascade.einsums}:

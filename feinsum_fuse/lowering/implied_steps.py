@@ -142,10 +142,10 @@ def _candidates(branch: EinsumBranch, bindings: Bindings) -> Iterator[tuple[Loop
         ref = branch.refs.get(placed.position)
         if ref is None:
             continue
-        kind = bindings.fanout(placed.node) if isinstance(placed.node, Spatial) else "loop"
-        if kind == "loop":
+        level = bindings.level(placed.node) if isinstance(placed.node, Spatial) else "loop"
+        if level == "loop":
             yield ref, around
-        if kind == "loop" or kind.startswith("group."):
+        if level in {"loop", "group"}:
             around += (ref,)
 
 

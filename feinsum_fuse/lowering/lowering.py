@@ -17,7 +17,7 @@ from ..cascades.rewriting.online import Online
 from ..errors import LoweringError, SpecWarning
 from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
-from ..formats.opencl import MEMORIES, nearest_space
+from ..formats.opencl import FANOUTS, MEMORIES, FanoutKind, level_of, nearest_space
 from ..formats.spec import Spec, expect_spec
 from ..progress import Hook, Stage
 from ..schedule.refusals import ScopeError
@@ -233,13 +233,13 @@ class Lowering:
             together = self._on_one_axis(position, kind)
             steps: list[Step] = [Fuse(outer, inner) for (_, outer), (_, inner) in reversed(list(pairwise(together)))]
             fused |= {place for place, _ in together}
-            if len(refs) == 1 and kind.startswith(("local.", "vector")):
+            if len(refs) == 1 and level_of(kind) in {"local", "vector"}:
                 own = next(branch for branch, ref in members if ref is not None)
                 for step in factored(own, position, self.bindings, shared):
                     steps += [step, *(side_by_side(own, step) if kind == "vector" else ())]
             if kind == "unroll":
                 steps.append(Unroll(refs[0]))
-            elif kind.startswith(("group.", "local.")):
+            elif FANOUTS[kind].is_axis:
                 for branch, _ in members:
                     axes.setdefault(branch.einsum.name, set()).add(kind)
                 steps.append(Bind(refs[0], kind))
@@ -254,7 +254,7 @@ class Lowering:
         # Partial results are placed once it is known which loops around them run in parallel.
         yield from later
 
-    def _on_one_axis(self, position: Position, kind: str) -> list[tuple[Position, LoopRef]]:
+    def _on_one_axis(self, position: Position, kind: FanoutKind) -> list[tuple[Position, LoopRef]]:
         """The Spatial loops, this one and those straight below it in all of its branches, that are bound to one axis of the device."""
         by_loop = self._by_loop
         found: list[tuple[Position, LoopRef]] = []
@@ -265,7 +265,7 @@ class Lowering:
                 return found[:-1] or found
             following = {branch.loop_below(position) for branch, _ in members}
             (placed,) = following if len(following) == 1 else (None,)
-            if placed is None or not isinstance(placed.node, Spatial) or not kind.startswith(("group.", "local.")):
+            if placed is None or not isinstance(placed.node, Spatial) or not FANOUTS[kind].is_axis:
                 return found
             below = [branch for branch, ref in by_loop[placed.position] if ref is not None]
             if self.bindings.fanout(placed.node) != kind or below != [branch for branch, _ in members]:
@@ -290,7 +290,7 @@ class Lowering:
     def _has_groups_below(self, branch: EinsumBranch, position: Position) -> bool:
         start = next(i for i, placed in enumerate(branch.path) if placed.position == position)
         below = [placed.node for placed in branch.path[start + 1 :]]
-        return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("group.") for node in below)
+        return any(isinstance(node, Spatial) and self.bindings.level(node) == "group" for node in below)
 
     def vectorized(self, nest: Nest) -> Iterator[Step]:
         """One step for all loops whose iterations are lanes of vectors; statements that steps have added follow their Einsum."""
@@ -379,13 +379,13 @@ class Lowering:
     def _has_partial_results(self, branch: EinsumBranch) -> bool:
         """Whether a loop over a reduction variable of the Einsum runs in parallel."""
         spatial = [(p.node, branch.refs[p.position]) for p in branch.path if isinstance(p.node, Spatial) and p.position in branch.refs]
-        parallel = [ref for node, ref in spatial if self.bindings.fanout(node).startswith(("local.", "vector"))]
+        parallel = [ref for node, ref in spatial if self.bindings.level(node) in {"local", "vector"}]
         return any(ref.variable in branch.einsum.reduction_variables for ref in parallel)
 
     def _is_over_items(self, ref: LoopRef | None) -> bool:
         """Whether a loop of the mapping is bound to work-items."""
         nodes = (placed.node for b in self.branches for placed in b.path if ref is not None and b.refs.get(placed.position) == ref)
-        return any(isinstance(node, Spatial) and self.bindings.fanout(node).startswith("local.") for node in nodes)
+        return any(isinstance(node, Spatial) and self.bindings.level(node) == "local" for node in nodes)
 
     def _interleaved(self, producer: EinsumBranch, consumer: EinsumBranch, position: Position) -> bool:
         """Whether the two share a loop below a node: then the consumer runs before the producer's tile is written back, and reads it."""

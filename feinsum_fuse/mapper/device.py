@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..formats.affine import Affine
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory, SizeConstraint, TensorRules
-from ..formats.opencl import CACHE_KINDS, MAIN_KINDS, MEMORIES, MemoryKind, level_of
+from ..formats.opencl import CACHE_KINDS, FANOUTS, MAIN_KINDS, MEMORIES, MemoryKind, level_of
 from ..formats.spec import Spec
 from ..formats.workload import WorkloadEinsum
 from ..schedule.kernel.operations import LANES
@@ -85,9 +85,9 @@ def _last(indices: tuple[Affine, ...]) -> tuple[str, ...]:
 def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
     """The architecture with the constraints of kernels."""
     assert spec.opencl is not None
-    kinds, bindings = spec.opencl.memories, spec.opencl.fanouts
+    kinds = spec.opencl.memories
     fanouts = {(name, fanout.name): fanout for name, spatial in arch.fanouts.items() for fanout in spatial}
-    levels = {(name, own): level_of(bindings.get(f"{name}.{own}", bindings.get(name, "loop"))) for name, own in fanouts}
+    levels = {(name, own): level_of(spec.opencl.fanout(name, own)) for name, own in fanouts}
     items = _work_items(spec, arch, limits)
     lanes = max((_lanes(spec, fanout.fanout) for at, fanout in fanouts.items() if levels[at] == "vector"), default=1)
     part = _filled(spec, lanes) / len(spec.workload.einsums)
@@ -112,14 +112,13 @@ def _restricted(spec: Spec, arch: Arch, limits: DeviceLimits) -> Arch:
 def _work_items(spec: Spec, arch: Arch, limits: DeviceLimits) -> dict[tuple[str, str], int]:
     """How far each fanout over work-items may go, outermost first, within the sizes of a group and of its axes."""
     assert spec.opencl is not None
-    bindings = spec.opencl.fanouts
     group = limits.max_work_group_size
     result = {}
     for name, spatial in arch.fanouts.items():
         for fanout in spatial:
-            kind, _, axis = bindings.get(f"{name}.{fanout.name}", bindings.get(name, "loop")).partition(".")
-            if kind == "local":
-                most = max(1, min(fanout.fanout, group, limits.max_work_item_sizes[int(axis)]))
+            bound = FANOUTS[spec.opencl.fanout(name, fanout.name)]
+            if bound.level == "local" and bound.axis is not None:
+                most = max(1, min(fanout.fanout, group, limits.max_work_item_sizes[bound.axis]))
                 result[name, fanout.name] = most
                 group //= most
     return result

@@ -9,7 +9,7 @@ from constantdict import constantdict
 
 from ..errors import LoweringError
 from ..formats.arch import Action, Arch, Compute, Container, Fanout, Memory
-from ..formats.opencl import FANOUT_KINDS, FanoutKind, MemoryKind, OpenCL
+from ..formats.opencl import FANOUT_KINDS, FANOUTS, FanoutKind, MemoryKind, OpenCL, level_of
 from ..formats.spec import Spec
 from ..formats.workload import Workload
 from ..lowering.binding import Bindings
@@ -87,10 +87,10 @@ class Machinery:
 _HINT = "Raise it without an architecture, onto one that has everything."
 
 
-def _component(kind: str) -> str:
-    return _FANOUTS.get(kind.partition(".")[0], "")
+def _component(kind: FanoutKind) -> str:
+    return _FANOUTS[level_of(kind)]
 
 
-def _dimension(kind: str) -> str:
-    head, _, axis = kind.partition(".")
-    return f"axis{axis}" if axis else head
+def _dimension(kind: FanoutKind) -> str:
+    bound = FANOUTS[kind]
+    return f"axis{bound.axis}" if bound.is_axis else bound.level

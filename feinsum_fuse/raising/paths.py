@@ -65,7 +65,7 @@ def ways_out(paths: Sequence[EinsumPath]) -> Iterator[Hoists]:
     places: dict[str, int] = {}
     for path in paths:
         for depth, loop in enumerate(path.loops):
-            if level_of(loop.binding) == "local" and loop.refs:
+            if loop.is_over_items and loop.refs:
                 places[loop.name] = min(depth, places.get(loop.name, depth))
     yield {}
     yield dict.fromkeys(places, 0)

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from ..cascades.cascade import Cascade
 from ..formats.mapping import Compute, Mapping, Nested, Node, Sequential, Storage, Temporal
-from ..formats.opencl import MemoryKind, level_of
+from ..formats.opencl import MemoryKind
 from ..formats.relevance import Relevance, relevance, sunk, window
 from ..formats.workload import TensorAccess
 from ..lowering.branch import accesses_of
@@ -260,7 +260,7 @@ def _common(path: EinsumPath, above: Sequence[For]) -> int:
     """How many loops of a path stand around a statement as well; copies of loops over work-items, which move a tile, are none of them."""
     count = 0
     for mine, other in zip(path.loops, above, strict=False):
-        if mine.name != other.name or (not other.refs and level_of(other.binding) == "local"):
+        if mine.name != other.name or (not other.refs and other.is_over_items):
             break
         count += 1
     return count
@@ -280,7 +280,7 @@ def _alive_at(tile: Tile, path: EinsumPath, uses: Uses) -> int:
     for position, loop in enumerate(path.loops[:depth]):
         if loop.name in carrying:
             return position
-        is_parallel = level_of(loop.binding) in {"group", "local"}
+        is_parallel = loop.is_over_grid
         if loop.name in counting and not (tile.memory == "global" and is_parallel):
             return position
     return depth
@@ -292,14 +292,14 @@ def _moved_in(tile: Tile, before: EinsumPath, after: EinsumPath, depth: int) -> 
     found = max((position + 1 for position, loop in enumerate(after.loops) if loop.name in names), default=0)
     if tile.memory == "private":
         for mine, other in zip(after.loops[found:], before.loops[found:], strict=True):
-            if mine == other or level_of(mine.binding) != "local":
+            if mine == other or not mine.is_over_items:
                 break
             found += 1
     return found
 
 
 def _kind(tile: Tile, users: Sequence[EinsumPath], depth: int) -> MemoryKind:
-    if tile.memory == "private" and any(level_of(loop.binding) == "local" for path in users for loop in path.loops[depth:]):
+    if tile.memory == "private" and any(loop.is_over_items for path in users for loop in path.loops[depth:]):
         return "distributed"
     if tile.memory == "global" and depth == 0:
         return "cache"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from pydantic import JsonValue
 
 from ..arguments import COUNT, described
+from ..cascades.names import whole_of
 from ..formats.validation.adapter import Kinds
 from .tree.nest import LoopRef, Nest
 
@@ -44,18 +45,20 @@ class NewNames:
 
     def einsum(self, name: str) -> str:
         """An Einsum's name. Steps call the Einsums and arrays that they add after the Einsum that they add them for: X.scale."""
-        head, dot, added = name.rpartition(".")
-        return self.einsums[head] + dot + added if name not in self.einsums and head in self.einsums else self.einsums.get(name, name)
+        if name in self.einsums:
+            return self.einsums[name]
+        whole = whole_of(name)
+        return self.einsums[whole] + name[len(whole) :] if whole in self.einsums else name
 
     def tensor(self, name: str) -> str:
         """A tensor's name, or that of an array which a step adds."""
-        return self.tensors[name] if name in self.tensors else self.einsum(name) if "." in name else name
+        return self.tensors[name] if name in self.tensors else self.einsum(name) if whole_of(name) else name
 
     def loop(self, loop: LoopRef) -> LoopRef:
         """A loop of an Einsum, or of one that a step adds."""
         variable = self.variables.get((loop.einsum, loop.variable), loop.variable)
         if loop.einsum not in self.einsums:
-            variable = self.variables.get((loop.einsum.rpartition(".")[0], loop.variable), variable)
+            variable = self.variables.get((whole_of(loop.einsum), loop.variable), variable)
         return LoopRef(self.einsum(loop.einsum), variable, loop.path)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from constantdict import constantdict
 
+from feinsum_fuse.errors import SpecError
 from feinsum_fuse.formats.opencl import (
     CACHE_KINDS,
     FANOUT_KINDS,
+    FANOUTS,
     GROUP_KINDS,
     MAIN_KINDS,
     MEMORIES,
@@ -17,6 +20,7 @@ from feinsum_fuse.formats.opencl import (
     AddressSpace,
     FanoutKind,
     MemoryKind,
+    OpenCL,
     level_of,
     nearest_space,
 )
@@ -74,3 +78,17 @@ def test_kinds_by_name() -> None:
 )
 def test_nearest_address_space_that_is_seen(fanouts: set[str], space: AddressSpace) -> None:
     assert nearest_space(fanouts) == space
+
+
+def test_every_fanout_is_in_the_table_and_axes_have_numbers() -> None:
+    assert tuple(FANOUTS) == FANOUT_KINDS
+    axes = [f"{level}.{axis}" for level in ("group", "local") for axis in range(3)]
+    assert [kind for kind in FANOUT_KINDS if FANOUTS[kind].is_axis] == axes
+
+
+def test_a_fanout_is_bound_by_its_dimension_or_its_component() -> None:
+    opencl = OpenCL(fanouts=constantdict({"Core": "group.0", "Core.Y": "local.1"}))
+    assert [opencl.fanout("Core", "X"), opencl.fanout("Core", "Y"), opencl.fanout("Lane", "X")] == ["group.0", "local.1", "loop"]
+    wrong = OpenCL(fanouts=constantdict({"Core": "group.9"}))  # type: ignore[dict-item]
+    with pytest.raises(SpecError, match=r"'group\.9' is no binding of a fanout"):
+        wrong.fanout("Core", "X")

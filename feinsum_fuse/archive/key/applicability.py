@@ -24,6 +24,7 @@ from ...cascades.terms import Size, SizeParam
 from ...errors import ArchiveError, Error
 from ...formats.affine import Affine
 from ...formats.integer_sets import equal, integer_set
+from ...formats.opencl import level_of
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split, Unroll
 from ...schedule.steps.skip_steps import SkipTiles
@@ -96,7 +97,7 @@ class _Trial:
             check_limits(nest, ANY_DEVICE.limits)
         except Error:
             return False
-        return all(n.extent is not None or n.binding.startswith(("loop", "group.")) for n in walk(nest.body) if isinstance(n, For))
+        return all(n.extent is not None or level_of(n.binding) in {"loop", "group"} for n in walk(nest.body) if isinstance(n, For))
 
     def _accepts_one(self, free: frozenset[str], parameter: str, size: int) -> bool:
         return self.accepts(free, {parameter: size})

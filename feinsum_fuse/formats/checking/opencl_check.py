@@ -9,7 +9,7 @@ from ...errors import SpecError, UnsupportedTypeError
 from ...quantization import INT4, group_of
 from ..arch import Arch, Memory
 from ..language.expressions import nearest
-from ..opencl import DTYPES, FANOUT_KINDS, MEMORY_KINDS, OpenCL
+from ..opencl import DTYPES, FANOUT_KINDS, FANOUTS, MEMORY_KINDS, OpenCL
 from ..sets import resolve
 from ..workload import Workload
 
@@ -70,7 +70,7 @@ def _table_problems(field: str, what: str, table: Mapping[str, str], kinds: tupl
             yield Misfit((field, name), f"The architecture has no {what} {name}.", hint, key=True)
         if kind not in kinds:
             yield Misfit((field, name), f"{kind!r} is no binding of a {what}.", f"Bindings are {', '.join(kinds)}.")
-        if kind.startswith(("group.", "local.")) and kind in taken:
+        if kind in FANOUTS and FANOUTS[kind].is_axis and kind in taken:
             yield Misfit((field, name), f"{taken[kind]} and {name} are both bound to {kind}.", "Each index of a device has one fanout.")
         taken[kind] = name
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...formats.mapping import Mapping, Nested, Node, Sequential, Spatial, Storage, Temporal
-from ...formats.opencl import SHARED_KINDS
+from ...formats.opencl import SHARED_KINDS, level_of
 from ...formats.spec import Spec
 from ..processor import starting_seconds
 from .footprint import TreePath
@@ -59,8 +59,7 @@ def _groups(spec: Spec, mapping: Mapping, number: int) -> float:
 
 def _is_group(spec: Spec, loop: Spatial) -> bool:
     assert spec.opencl is not None
-    fanouts = spec.opencl.fanouts
-    return fanouts.get(f"{loop.component}.{loop.name}", fanouts.get(loop.component, "loop")).startswith("group")
+    return level_of(spec.opencl.fanout(loop.component, loop.name)) == "group"
 
 
 def launch_seconds(spec: Spec, working: float = 0.0, *, cold: bool = False) -> float:

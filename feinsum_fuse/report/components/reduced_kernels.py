@@ -13,7 +13,7 @@ from pymbolic.primitives import Product, Sum, Variable
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
-from ...formats.opencl import MEMORIES, level_of
+from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
 from ...schedule.tree.parallel import memory_of
@@ -171,7 +171,7 @@ def without_repeats(nest: Nest, copied: Nest) -> Nest:
 
 def on_one_core(nest: Nest) -> Nest:
     """All groups run one after another, as one."""
-    return _with_loops(nest, lambda loop: {"binding": "loop"} if level_of(loop.binding) == "group" else {})
+    return _with_loops(nest, lambda loop: {"binding": "loop"} if loop.is_over_groups else {})
 
 
 def once(nest: Nest) -> Nest:

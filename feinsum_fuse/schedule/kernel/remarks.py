@@ -10,6 +10,7 @@ import loopy as lp
 from constantdict import constantdict
 
 from ...cascades.names import identifier
+from ...formats.opencl import FANOUTS
 from ..tree.nest import For, Nest, fused_chain, statements, walk
 from .naming import chains, moved, wishes
 from .tagging import NormalFormTag
@@ -96,9 +97,8 @@ def group_starts(nest: Nest) -> tuple[GroupStart, ...]:
 
 
 def _axis(loop: For) -> DeviceAxis | None:
-    kind, _, number = loop.binding.partition(".")
-    name = {"group": "gid", "local": "lid"}.get(kind)
-    return None if name is None else (name, int(number))
+    bound = FANOUTS[loop.binding]
+    return None if bound.axis is None else ("gid" if bound.level == "group" else "lid", bound.axis)
 
 
 def remark(nest: Nest, loop: For) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from ...formats.affine import Affine
-from ...formats.opencl import FANOUT_KINDS, FanoutKind
+from ...formats.opencl import FANOUT_KINDS, FANOUTS, FanoutKind
 from ..refusals import (
     BindingConflictError,
     DifferentExtentsError,
@@ -242,7 +242,7 @@ class Bind(Step):
 
     def apply(self, nest: Nest) -> Nest:
         loop = find(nest, self.loop, self)
-        if self.axis not in FANOUT_KINDS or not self.axis.startswith(("group.", "local.")):
+        if self.axis not in FANOUTS or not FANOUTS[self.axis].is_axis:
             raise BindingConflictError(f"{self}: {self.axis!r} is no device axis", hint="Use group.0 to group.2 or local.0 to local.2.")
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding} already")

@@ -16,7 +16,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 from ...cascades.kernel.typed_map import cast_to
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
-from ...formats.opencl import MEMORIES, AddressSpace, level_of
+from ...formats.opencl import MEMORIES, AddressSpace
 from ...formats.workload import operand_name
 from ...number_types import computed_in, kind_of
 from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
@@ -459,7 +459,7 @@ class ComputeAt(Step):
             if tuple(loop.name for loop in above[: len(chain)]) != chain:
                 raise ProducerConsumerError(f"{self}: {place} is used outside this loop", hint="Place it further out.")
         # One copy of a global tile serves all groups, so each group and work-item keeps an index of its own.
-        still = [loop.name for loop in scope if MEMORIES[memory].hidden_from or level_of(loop.binding) not in {"group", "local"}]
+        still = [loop.name for loop in scope if MEMORIES[memory].hidden_from or not loop.is_over_grid]
         check_own(writes, reads, chain, items, self)
         check_visible(memory, accesses, [*chain, *(loop.name for loop in items)], self)
         touched = region(accesses, still, self, items)

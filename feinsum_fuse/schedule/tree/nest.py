@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 from ...cascades.names import identifier
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
-from ...formats.opencl import AddressSpace, FanoutKind
+from ...formats.opencl import FANOUTS, AddressSpace, FanoutKind
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -191,17 +191,17 @@ class For:
     @property
     def is_over_groups(self) -> bool:
         """Whether its iterations are work-groups."""
-        return self.binding.startswith("group.")
+        return FANOUTS[self.binding].level == "group"
 
     @property
     def is_over_items(self) -> bool:
         """Whether its iterations are the work-items of a group."""
-        return self.binding.startswith("local.")
+        return FANOUTS[self.binding].level == "local"
 
     @property
     def is_over_grid(self) -> bool:
         """Whether its iterations are groups or work-items."""
-        return self.is_over_groups or self.is_over_items
+        return FANOUTS[self.binding].is_axis
 
     @property
     def loops(self) -> tuple[For, ...]:

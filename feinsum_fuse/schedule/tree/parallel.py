@@ -13,21 +13,20 @@ from math import prod
 
 from ...cascades.names import Identifiers
 from ...formats.affine import Affine
-from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind
+from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind, Level, level_of
 from ..refusals import CrossKernelStorageError, HostLoopError
 from .nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
 
 
-def axes_of(nest: Nest, kind: str) -> dict[str, int]:
+def axes_of(nest: Nest, level: Level) -> dict[FanoutKind, int]:
     """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``; OpenCL wants axes without gaps."""
-    sizes: dict[str, int] = {}
+    sizes: dict[FanoutKind, int] = {}
     for node in walk(nest.body):
-        if isinstance(node, For) and node.binding.startswith(f"{kind}."):
+        if isinstance(node, For) and level_of(node.binding) == level:
             sizes[node.binding] = max(sizes.get(node.binding, 1), prod(loop.extent or 1 for loop in fused_chain(node)))
-    if not sizes:
-        return {}
-    count = 1 + max(int(axis[-1]) for axis in sizes)
-    return {axis: sizes.get(axis, 1) for axis in (f"{kind}.{k}" for k in range(count))}
+    kinds = [kind for kind in FANOUT_KINDS if level_of(kind) == level]
+    last = max(map(kinds.index, sizes), default=-1)
+    return {kind: sizes.get(kind, 1) for kind in kinds[: last + 1]}
 
 
 def distributed(nest: Nest) -> Nest:
@@ -41,7 +40,7 @@ def distributed(nest: Nest) -> Nest:
     return nest.replace(body=tuple(_apart(node, fresh, seen) for node in body))
 
 
-def _spread(nest: Nest, node: NestItem, axes: dict[str, int]) -> Iterator[NestItem]:
+def _spread(nest: Nest, node: NestItem, axes: dict[FanoutKind, int]) -> Iterator[NestItem]:
     """The node with the axes that are missing on the way to each of its statements."""
     if isinstance(node, For) and node.binding in axes:
         rest = {axis: size for axis, size in axes.items() if axis != node.binding}
@@ -77,9 +76,9 @@ def _apart(node: NestItem, fresh: Identifiers, seen: set[str]) -> NestItem:
     return dataclasses.replace(node, body=tuple(_apart(inner, fresh, seen) for inner in node.body))
 
 
-def _wrapped(nest: Nest, node: NestItem, axes: dict[str, int]) -> NestItem:
+def _wrapped(nest: Nest, node: NestItem, axes: dict[FanoutKind, int]) -> NestItem:
     for axis in axes:
-        node = For(_axis_name(nest, axis, node), 1, (node,), binding=_kind(axis))
+        node = For(_axis_name(nest, axis, node), 1, (node,), binding=axis)
     return node
 
 
@@ -92,11 +91,11 @@ def _is_mover(nest: Nest, node: For) -> bool:
     ) and not any(isinstance(n, For) and n.refs for n in walk((node,)))
 
 
-def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> NestItem:
+def _cooperative(nest: Nest, node: For, axes: dict[FanoutKind, int]) -> NestItem:
     """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
     work-items. Lanes stay inside all of them.
     """
-    local = [axis for axis in axes if axis.startswith("local.")]
+    local = [axis for axis in axes if level_of(axis) == "local"]
     chain = [n for n in walk((node,)) if isinstance(n, For)]
     leaf = chain[-1].body
     outer: list[For] = []
@@ -116,14 +115,14 @@ def _cooperative(nest: Nest, node: For, axes: dict[str, int]) -> NestItem:
         if loop.extent % size:
             limits.append(Affine((), loop.extent - 1) - Affine.variable(loop.name))
         outer.insert(0, For(loop.name, -(-loop.extent // size), ()))
-        items.insert(0, For(item, size, (), binding=_kind(axis)))
+        items.insert(0, For(item, size, (), binding=axis))
     cut = {limit.substituted(values) for limit in limits}
     body: tuple[NestItem, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
     for loop in reversed([*outer, *items]):
         mine = {limit for limit in cut if loop.name in limit.variables}
         cut -= mine
         body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
-    rest = {axis: size for axis, size in axes.items() if axis.startswith("group.") or axis in local}
+    rest = {axis: size for axis, size in axes.items() if level_of(axis) == "group" or axis in local}
     return _wrapped(nest, body[0], rest)
 
 
@@ -151,10 +150,6 @@ def _axis_name(nest: Nest, axis: str, node: NestItem) -> str:
 def id_of(statement: Statement) -> str:
     """A short text that tells statements of one role and target apart."""
     return f"{statement.einsum}".replace(".", "_")
-
-
-def _kind(axis: str) -> FanoutKind:
-    return next(kind for kind in FANOUT_KINDS if kind == axis)
 
 
 def exchanged(nest: Nest, before: Sequence[NestItem], after: Sequence[NestItem]) -> set[str]:

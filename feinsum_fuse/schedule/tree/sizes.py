@@ -21,7 +21,7 @@ def check_limits(nest: Nest, limits: DeviceLimits) -> None:
     """Raise :class:`LocalSizeError`, :class:`PrivateSizeError` or :class:`WorkGroupSizeError` if the nest does not fit the device."""
     sizes = axes_of(nest, "local")
     items = prod(sizes.values())
-    if items > limits.max_work_group_size or any(n > limits.max_work_item_sizes[int(axis[-1])] for axis, n in sizes.items()):
+    if items > limits.max_work_group_size or any(n > most for n, most in zip(sizes.values(), limits.max_work_item_sizes, strict=False)):
         shown = " x ".join(map(str, sizes.values()))
         raise WorkGroupSizeError(
             f"a group of {shown} work-items is larger than the device's {limits.max_work_group_size}",
