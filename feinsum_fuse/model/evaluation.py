@@ -69,7 +69,7 @@ def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> 
         for name, busy in {machine.unit: part.core, **part.memory}.items():
             seconds[part.einsum, name] = seconds.get((part.einsum, name), 0.0) + busy * count
     table = replace(prediction.component_latency, entries=seconds)
-    latency = sum(part.seconds for part in found.parts) * count
+    latency = (sum(part.seconds for part in found.parts) + found.waking) * count
     low, high = interval(found, machine)
     return replace(prediction, latency=latency, latency_low=low * latency, latency_high=high * latency, component_latency=table)
 

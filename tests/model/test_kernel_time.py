@@ -16,6 +16,7 @@ from feinsum_fuse.formats.arch import Arch
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.model import predicted_seconds
+from feinsum_fuse.model.hardware.launches import launch_seconds
 from feinsum_fuse.model.kernel.basic_blocks import BasicBlock, blocks, conditional, in_registers
 from feinsum_fuse.model.kernel.kernel_time import BlockTime, kernel_time, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
@@ -299,6 +300,13 @@ def test_predictions_are_those_of_the_kernel() -> None:
     assert ff.predict(spec).latency == pytest.approx(found.seconds - found.launches)
     assert ff.predict(spec).bottleneck == {"Z": "MAC"}
     assert "update" in str(found)
+
+
+def test_a_run_is_predicted_alike_by_whoever_asks() -> None:
+    """Latency and launches together are what a search's candidate costs, other cores' later start included."""
+    spec = with_variables(product(4, 2), wake_seconds=1e-5)
+    latency = ff.predict(spec).latency
+    assert latency + launch_seconds(spec, latency) == pytest.approx(predicted_seconds(spec))
 
 
 def test_an_architecture_that_was_not_measured_is_no_machine() -> None:

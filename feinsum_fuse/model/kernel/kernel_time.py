@@ -72,6 +72,8 @@ class KernelTime:
     parts: tuple[BlockTime, ...]
     launches: float
     """Seconds of starting kernels and groups, and of waiting for the other cores."""
+    waking: float = 0.0
+    """Those of waiting alone."""
 
     @property
     def seconds(self) -> float:
@@ -106,7 +108,8 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
         waking += waking_seconds(machine, groups, sum(part.seconds for part in found))
         parts += found
     working = sum(part.seconds for part in parts) + waking
-    return KernelTime(tuple(parts), waking + starting_seconds(machine.arch, len(kernels), started, working, cold=cold))
+    starting = starting_seconds(machine.arch, len(kernels), started, working, cold=cold)
+    return KernelTime(tuple(parts), waking + starting, waking)
 
 
 def waking_seconds(machine: Machine, groups: int, seconds: float) -> float:
