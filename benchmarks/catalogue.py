@@ -54,10 +54,13 @@ class Entry:
     kind: str
     sizes: Mapping[str, int]
 
+    def lines(self) -> list[str]:
+        """The Einsums at these sizes."""
+        return self.case.einsums(self.sizes)
+
     def cascade(self) -> Cascade:
         """The cascade at these sizes."""
-        lines = [line.replace("SCALE", repr(1 / self.sizes["K"])) for line in self.case.lines] if "K" in self.sizes else self.case.lines
-        return ff.cascade(list(lines), sizes=dict(self.sizes))
+        return ff.cascade(self.lines(), sizes=dict(self.sizes))
 
 
 def contractions(total: int) -> Iterator[tuple[str, str, dict[str, int]]]:

@@ -52,8 +52,7 @@ OURS = ("default", "model's choice", "tuned", "tuned, NumPy arrays")
 def cascade_of(case: Case, seed: int) -> Cascade:
     """The case at its sizes."""
     sizes = case.sizes(seed)
-    lines = [line.replace("SCALE", repr(1 / sizes["K"])) for line in case.lines] if "K" in sizes else list(case.lines)
-    return ff.cascade(lines, sizes=sizes)
+    return ff.cascade(case.einsums(sizes), sizes=sizes)
 
 
 def tuned_case(case: Case, seed: int, device: cl.Device, seconds: float, measurements: int) -> dict[str, Any]:

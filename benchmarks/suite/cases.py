@@ -30,6 +30,10 @@ class Case:
         """Rank -> extent."""
         return self.draw(Random(f"{seed} {self.name}"))
 
+    def einsums(self, sizes: Sizes) -> list[str]:
+        """The Einsums at these sizes, in which ``SCALE`` is one over that of ``K``."""
+        return [line.replace("SCALE", repr(1 / sizes["K"])) if "K" in sizes else line for line in self.lines]
+
 
 def _between(random: Random, low: int, high: int, step: int = 1) -> int:
     return random.randrange(low, high + 1, step)

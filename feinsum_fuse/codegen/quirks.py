@@ -1,15 +1,19 @@
-"""Conditions on which all work-items of a group agree, where PoCL must not see that they do.
+"""What a device's compiler gets wrong, or makes slow: conditions on which work-items agree, and places in arrays.
 
 In kernels with barriers PoCL 3.0 puts barriers of its own around and into innermost loops that all work-items run alike. Where such a loop
 stands under a condition, in the text or because the compiler takes a condition that does not change out of it, the first work-item runs
 what follows the loop twice, or finds the condition false. Loops under conditions that may differ from work-item to work-item are left
 alone; so the condition is joined to one that is true of all of them, which costs nothing once the work-items are iterations of a loop: by
 ``&``, for ``&&`` would be a branch on what all agree on, followed by another.
+
+A place in an array that is summed up in 32 bits is made one of 64 bits for each access. Where LLVM has taken such a sum apart before, it no
+longer knows that none of its parts overflows, and counts in each row on its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -31,6 +35,7 @@ from .statements import (
     all_statements,
     bodies,
     changed,
+    expressions,
     with_bodies,
 )
 
@@ -43,7 +48,37 @@ AGREED_DEFINITION = f"""
 
 def avoiding(kernel: Kernel, quirks: Quirks) -> Kernel:
     """The kernel without what a device gets wrong."""
-    return with_hidden_agreement(kernel) if quirks.agreed_conditions else kernel
+    kernel = with_hidden_agreement(kernel) if quirks.agreed_conditions else kernel
+    return with_long_places(kernel) if quirks.int_places else kernel
+
+
+def with_long_places(kernel: Kernel) -> Kernel:
+    """The kernel in which places in arrays that have a name are of as many bits as addresses: ``int const A_at`` -> ``long const A_at``.
+
+    What is used for anything else besides stays as it is: functions of a ``long`` and an ``int`` are ambiguous.
+    """
+    everywhere, places = Counter[str](), Counter[str]()
+    for expression in (e for statement in all_statements(kernel.body) for e in expressions(statement)):
+        everywhere.update(_names(expression))
+        subscripts = [part for part in within(expression) if isinstance(part, p.Subscript)]
+        inner = {id(part) for outer in subscripts for part in within(outer.index)}
+        places.update(name for outer in subscripts if id(outer) not in inner for name in _names(outer.index))
+    long = {name for name, count in places.items() if count == everywhere[name]}
+    return kernel.with_body(_with_long(kernel.body, long))
+
+
+def _with_long(body: Sequence[CStatement], names: Container[str]) -> tuple[CStatement, ...]:
+    return tuple(
+        replace(s, type="long")
+        if isinstance(s, Declaration) and s.type == "int" and s.value is not None and s.name in names
+        else with_bodies(s, lambda inner: _with_long(inner, names))
+        for s in body
+    )
+
+
+def _names(value: Expression) -> list[str]:
+    """The variables of an expression, each as often as it occurs."""
+    return [part.name for part in within(value) if isinstance(part, p.Variable)]
 
 
 def with_hidden_agreement(kernel: Kernel) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,8 +17,6 @@ MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
 SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
-
-
 USED_FROM_MEMORY = 8
 """How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
@@ -71,11 +70,13 @@ def cost_of(
     size = einsum.sizes[lane]
     assert isinstance(size, int)
     vectors = einsum.box_points // max(size, 1) * -(-size // width)
-    cost = vectors * (1 + len(einsum.operands) / 2)
+    numbers = sum(lane not in access.variables for access in einsum.operands)
+    # Two loads take the time of an operation. Beside vectors that are short each number is spread for few elements, after its own product.
+    cost = vectors * (1 + len(einsum.operands) / 2 + (numbers / 2 + max(0, numbers - 1) if size < width else 0))
     for access in einsum.operands:
         if lane not in access.variables or (lane == rows.get(einsum.name) if access.tensor in turned else is_contiguous(access, lane)):
             continue
-        cost += min(vectors * width, MOVED * fetched(einsum, access, rows, tile))
+        cost += min(vectors * width, MOVED * _moved(segment, einsum, access, lane, rows, tile))
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
@@ -84,11 +85,11 @@ def cost_of(
 
 
 def fills(einsum: Einsum, variable: str, length: int, width: int) -> bool:
-    """Whether a variable with so many iterations may be the lanes of a vector, which need not all be in use.
+    """Whether a variable with so many iterations may be the lanes of a vector, which need not all be in use: two do more than one.
 
     Sums in lanes have all of them: what is added up at the end would be mostly nothing.
     """
-    return 2 * length > width if variable in einsum.output_variables else length >= width
+    return length > 1 if variable in einsum.output_variables else length >= width
 
 
 def possible_lanes(einsum: Einsum, *, sums: bool = True) -> tuple[str, ...]:
@@ -113,13 +114,32 @@ def _outputs(einsum: Einsum) -> int:
     return prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
 
 
-def fetched(einsum: Einsum, access: Access, rows: RowVariables, tile: int) -> int:
-    """How many elements a copy made once for each tile of rows moves in all."""
-    elements = prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
-    row = rows.get(einsum.name)
-    length = einsum.sizes[row] if row is not None else 1
-    assert isinstance(length, int)
-    return elements if row is None or row in access.variables else elements * -(-length // max(tile, 1))
+def _moved(segment: Segment, einsum: Einsum, access: Access, lane: str, rows: RowVariables, tile: int) -> int:
+    """How many elements copies of an operand move in all.
+
+    There is one for each tile of rows. An Einsum that shares them with none but copies has one for all iterations of another variable of
+    its output instead, the longest that the operand lacks, of which a group has a tile if it is the rows.
+    """
+    sizes = {v: n for v in einsum.variables if isinstance(n := einsum.sizes[v], int)}
+    row, elements = rows.get(einsum.name), prod(sizes[v] for v in access.variables)
+    if row is None or row == lane:
+        return elements
+    if sum(not other.is_copy for other in segment.einsums) > 1:
+        return elements * (1 if row in access.variables else -(-sizes[row] // tile))
+    lengths = [min(sizes[v], tile) if v == row else sizes[v] for v in einsum.output_variables if v not in (lane, *access.variables)]
+    return einsum.box_points // max(lengths, default=1)
+
+
+def reduced_in_order(einsum: Einsum, read: Sequence[Access]) -> list[str]:
+    """The variables that an Einsum reduces, in the order of the loops over them, the innermost last.
+
+    They follow one another as in the largest of the operands that are read as they lie; a copy can have any order.
+    """
+    order = [v for v in einsum.variables if v not in einsum.output_variables]
+    largest = max(read, key=lambda a: prod(n for v in a.variables if isinstance(n := einsum.sizes[v], int)), default=None)
+    own = [v for v in largest.variables if v in order] if largest is not None else []
+    following = iter(own)
+    return [next(following) if v in own else v for v in order]
 
 
 def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target, *, chained: bool = False) -> bool:

@@ -16,7 +16,7 @@ from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import MOST_VECTORS, Branch
 from .choices import Choice
 from .components import Axis
-from .lanes import is_contiguous, is_one_stream
+from .lanes import is_contiguous, is_one_stream, reduced_in_order
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
@@ -92,7 +92,7 @@ class OwnLoops:
         """The variable of the lanes."""
         self.piece = branch.pieces[einsum.name] if self.vector is not None else 1
         self.lanes = width * self.piece if self.vector is not None else 1
-        self.reductions = [v for v in einsum.variables if v not in einsum.output_variables]
+        self.reductions = reduced_in_order(einsum, einsum.operands)
         self.sums = self.vector in self.reductions
         """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
         self.lane = None if self.sums else self.vector
@@ -374,10 +374,11 @@ class OwnLoops:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
         if second is None or self.lane is None:
             return ()
-        if not self.components.on_items and self.tiles[second] < REUSE * self.accumulators // 2:
-            return ()
-        written = self.branch.segment.written
-        found = [a.tensor for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
+        written, uses = self.branch.segment.written, self.tiles[second]
+        often = self.components.on_items or uses >= REUSE * self.accumulators // 2
+        far = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
+        # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
+        found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self.accumulators)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)
 

@@ -25,7 +25,7 @@ from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import fills, is_contiguous, is_read_across
+from .lanes import fills, is_contiguous, is_read_across, reduced_in_order
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -154,6 +154,9 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         return []
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
+    # In the order of the loops over them, which is one for all operands.
+    as_they_lie = [a for a in einsum.operands if a.variables[-1:] == (columns,) or columns not in a.variables]
+    order = reduced_in_order(einsum, [a for a in as_they_lie if set(a.variables[-1:]) <= {columns, *einsum.reduction_variables}])
     found: list[Pack] = []
     for position, access in enumerate(einsum.operands):
         variables = access.variables
@@ -161,8 +164,7 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
         used = einsum.box_points // elements
         kept = [v for v in einsum.output_variables if v in variables and v != columns]
-        # In the order of the loops over them, which is one for all operands.
-        reduced = [v for v in einsum.reduction_variables if v in variables]
+        reduced = [v for v in order if v in variables]
         if columns not in variables:
             if reduced and variables[-1] not in reduced and size >= PAGES * target.page_bytes and used >= USED:
                 found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))

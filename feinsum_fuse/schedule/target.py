@@ -62,6 +62,10 @@ class Quirks:
     """
     chosen_ends: bool = False
     """Loops whose end is chosen among several are compiled to worse code unless they run up to the last iteration by ``<=``."""
+    int_places: bool = False
+    """Loops that read several rows are compiled to worse code where places in arrays are of type ``int``: with a counter for each row, and
+    sums that are moved from register to register. Places that have a name are ``long``.
+    """
     private_on_stack: bool = False
     """The private arrays of all work-items of a group lie on the stack of the thread that runs it, and where they exceed it the process
     dies of a segmentation fault: the limit of private memory is the stack of a thread, less an eighth for calls.
@@ -135,6 +139,7 @@ POCL = Quirks(
     slow_functions=True,
     mixed_arguments=True,
     chosen_ends=True,
+    int_places=True,
     private_on_stack=True,
     half_written_cache=True,
 )

@@ -137,7 +137,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // m in tiles of 8 (X.before)
         for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 16 * m_2 + 8 * m_3;
+          long const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(X_scale_local[at_m], vload_local_float8(X_local[at_m]));
         }
     // m in tiles of 16 (S)
@@ -156,9 +156,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // e (S)
         for (int e = 0; e < 64; ++e)
         {
-          int const Q_local_at = 16 * m_2 + 32 * e;
+          long const Q_local_at = 16 * m_2 + 32 * e;
           float8 const Q_local_0 = vload_local_float8(Q_local[Q_local_at]);
-          int const K_at = 65536 * gid(2) + 64 * (64 * p_0 + 4 * p_1) + e;
+          long const K_at = 65536 * gid(2) + 64 * (64 * p_0 + 4 * p_1) + e;
           float const K_0 = K[K_at];
           float8 const Q_local_1 = vload_local_float8(Q_local[Q_local_at + 8]);
           float const K_1 = K[K_at + 64];
@@ -173,7 +173,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           S_private[6] += Q_local_0 * K_3;
           S_private[7] += Q_local_1 * K_3;
         }
-        int const S_local_at = 16 * m_2 + 128 * p_1;
+        long const S_local_at = 16 * m_2 + 128 * p_1;
         vstore_local_float8(S_local[S_local_at], 0.125f * S_private[0]);
         vstore_local_float8(S_local[S_local_at + 8], 0.125f * S_private[1]);
         vstore_local_float8(S_local[S_local_at + 32], 0.125f * S_private[2]);
@@ -199,7 +199,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // p (X)
       for (int p_1 = 0; p_1 < 64; ++p_1)
       {
-        int const S_local_at = 16 * m_2 + 32 * p_1;
+        long const S_local_at = 16 * m_2 + 32 * p_1;
         X_private[0] = vmax_float8(X_private[0], vload_local_float8(S_local[S_local_at]));
         X_private[1] = vmax_float8(X_private[1], vload_local_float8(S_local[S_local_at + 8]));
       }
@@ -213,7 +213,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // m in tiles of 8 (X.scale)
         for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 16 * m_2 + 8 * m_3;
+          long const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(X_scale_local[at_m], builtinexp_float8(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
         }
       // m in tiles of 16 (L.rescale)
@@ -221,7 +221,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // m in tiles of 8 (L.rescale)
         for (int m_3 = 0; m_3 < 2; ++m_3)
         {
-          int const at_m = 16 * m_2 + 8 * m_3;
+          long const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(L_local[at_m], vload_local_float8(L_local[at_m]) * vload_local_float8(X_scale_local[at_m]));
         }
       // m in tiles of 16 (A.rescale)
@@ -233,7 +233,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             // m in tiles of 8 (A.rescale)
             for (int m_3 = 0; m_3 < 2; ++m_3)
             {
-              int const A_local_at = 16 * m_2 + 128 * f_0 + 32 * f_1 + 8 * m_3;
+              long const A_local_at = 16 * m_2 + 128 * f_0 + 32 * f_1 + 8 * m_3;
               vstore_local_float8(A_local[A_local_at], vload_local_float8(A_local[A_local_at]) * vload_local_float8(X_scale_local[16 * m_2 + 8 * m_3]));
             }
     }
@@ -242,7 +242,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // m in tiles of 8 (N)
       for (int m_2 = 0; m_2 < 4; ++m_2)
       {
-        int const at_p_m = 32 * p_1 + 8 * m_2;
+        long const at_p_m = 32 * p_1 + 8 * m_2;
         vstore_local_float8(N_local[at_p_m], builtinexp_float8(vload_local_float8(S_local[at_p_m]) - vload_local_float8(X_local[8 * m_2])));
       }
     // m in tiles of 16 (L)
@@ -261,7 +261,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // p (L)
       for (int p_1 = 0; p_1 < 64; ++p_1)
       {
-        int const N_local_at = 16 * m_2 + 32 * p_1;
+        long const N_local_at = 16 * m_2 + 32 * p_1;
         L_private[0] += vload_local_float8(N_local[N_local_at]);
         L_private[1] += vload_local_float8(N_local[N_local_at + 8]);
       }
@@ -273,7 +273,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // f in tiles of 4 (A)
       for (int f_0 = 0; f_0 < 16; ++f_0)
       {
-        int const A_local_at = 16 * m_2 + 128 * f_0;
+        long const A_local_at = 16 * m_2 + 128 * f_0;
         if (p_0 == 0)
         {
           A_private[0] = splat_float8(0.0f);
@@ -299,9 +299,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // p (A)
         for (int p_1 = 0; p_1 < 64; ++p_1)
         {
-          int const N_local_at = 16 * m_2 + 32 * p_1;
+          long const N_local_at = 16 * m_2 + 32 * p_1;
           float8 const N_local_0 = vload_local_float8(N_local[N_local_at]);
-          int const V_at = 65536 * gid(2) + 64 * (64 * p_0 + p_1) + 4 * f_0;
+          long const V_at = 65536 * gid(2) + 64 * (64 * p_0 + p_1) + 4 * f_0;
           float const V_0 = V[V_at];
           float8 const N_local_1 = vload_local_float8(N_local[N_local_at + 8]);
           float const V_1 = V[V_at + 1];
@@ -332,7 +332,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
     for (int m_2 = 0; m_2 < 4; ++m_2)
     {
       O_vector = vdiv_float8(vload_local_float8(A_local[32 * f + 8 * m_2]), vload_local_float8(L_local[8 * m_2]));
-      int const O_at = 65536 * gid(2) + 64 * (m_start + 8 * m_2) + f;
+      long const O_at = 65536 * gid(2) + 64 * (m_start + 8 * m_2) + f;
       O[O_at] = lane0_float8(O_vector);
       O[O_at + 64] = lane1_float8(O_vector);
       O[O_at + 128] = lane2_float8(O_vector);

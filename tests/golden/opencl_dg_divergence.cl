@@ -173,7 +173,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       T_private[0] = splat_float8(0.0f);
       T_private[2] = splat_float8(0.0f);
       T_private[4] = splat_float8(0.0f);
-      int const T_local_at = 35 * e_2 + 16 * j_0;
+      long const T_local_at = 35 * e_2 + 16 * j_0;
       if (j_0 <= 1)
       {
         // a whole tile
@@ -183,9 +183,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // x (T)
         for (int x = 0; x < 3; ++x)
         {
-          int const G_at = 150000 * x + e_start + e_2;
+          long const G_at = 150000 * x + e_start + e_2;
           float const G_0 = G[G_at];
-          int const U_at = 1750000 * x + 35 * (e_start + e_2) + 16 * j_0;
+          long const U_at = 1750000 * x + 35 * (e_start + e_2) + 16 * j_0;
           float8 const U_0 = vload_global_float8(U[U_at]);
           float8 const U_1 = vload_global_float8(U[U_at + 8]);
           float const G_1 = G[G_at + 50000];
@@ -211,7 +211,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         for (int x = 0; x < 3; ++x)
         {
           float8 const U_0 = vloadupto_global_float8(U[1750000 * x + 35 * (e_start + e_2) + 16 * j_0], 35 - 16 * j_0);
-          int const G_at = 150000 * x + e_start + e_2;
+          long const G_at = 150000 * x + e_start + e_2;
           T_private[0] += G[G_at] * U_0;
           T_private[2] += G[G_at + 50000] * U_0;
           T_private[4] += G[G_at + 100000] * U_0;
@@ -238,7 +238,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       D_private[2] = splat_float8(0.0f);
       D_private[4] = splat_float8(0.0f);
       D_private[6] = splat_float8(0.0f);
-      int const D_at = 35 * (e_start + 4 * e_2) + 16 * i_0;
+      long const D_at = 35 * (e_start + 4 * e_2) + 16 * i_0;
       if (i_0 <= 1)
       {
         // a whole tile
@@ -251,9 +251,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           // j (D)
           for (int j = 0; j < 35; ++j)
           {
-            int const S_local_at = 560 * r + 16 * j;
+            long const S_local_at = 560 * r + 16 * j;
             float8 const S_local_0 = vload_local_float8(S_local[S_local_at]);
-            int const T_local_at = 140 * e_2 + 2240 * r + j;
+            long const T_local_at = 140 * e_2 + 2240 * r + j;
             float const T_local_0 = T_local[T_local_at];
             float8 const S_local_1 = vload_local_float8(S_local[S_local_at + 8]);
             float const T_local_1 = T_local[T_local_at + 35];
@@ -286,7 +286,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           for (int j = 0; j < 35; ++j)
           {
             float8 const S_local_0 = vload_local_float8(S_local[560 * r + 16 * j]);
-            int const T_local_at = 140 * e_2 + 2240 * r + j;
+            long const T_local_at = 140 * e_2 + 2240 * r + j;
             D_private[0] += S_local_0 * T_local[T_local_at];
             D_private[2] += S_local_0 * T_local[T_local_at + 35];
             D_private[4] += S_local_0 * T_local[T_local_at + 70];

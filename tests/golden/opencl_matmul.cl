@@ -104,8 +104,8 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // m in tiles of 4 (Matmul0)
       for (int m_2 = 0; m_2 <= (gid(0) == 1 ? 0 : 15); ++m_2)
       {
-        int const T1_at = 45 * (64 * gid(0) + 4 * m_2) + 16 * n1_0;
-        int const at_m_n0 = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0;
+        long const T1_at = 45 * (64 * gid(0) + 4 * m_2) + 16 * n1_0;
+        long const at_m_n0 = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0;
         if (m_2 + 16 * gid(0) <= 15)
         {
           // a whole tile

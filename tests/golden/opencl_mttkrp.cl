@@ -124,8 +124,8 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           for (int r_0 = 0; r_0 < 2; ++r_0)
           {
             T_private[0] = splat_float8(0.0f);
-            int const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
-            int const T_local_at = 80 * j_1 + 32 * r_0;
+            long const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
+            long const T_local_at = 80 * j_1 + 32 * r_0;
             bool const inside_j = j_1 + 4 * j_0 <= 8;
             if (r_0 == 0 && inside_j)
             {
@@ -141,7 +141,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
               for (int k = 0; k < 19; ++k)
               {
                 float const X_0 = X[at_i_j + k];
-                int const C_at = 32 * r_0 + 35 * k;
+                long const C_at = 32 * r_0 + 35 * k;
                 float8 const C_0 = vload_global_float8(C[C_at]);
                 float const X_1 = X[at_i_j + k + 19];
                 float8 const C_1 = vload_global_float8(C[C_at + 8]);
@@ -187,7 +187,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
               // k (T)
               for (int k = 0; k < 19; ++k)
               {
-                int const C_at = 32 * r_0 + 35 * k;
+                long const C_at = 32 * r_0 + 35 * k;
                 T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
                 if (r_0 == 0)
                 {
@@ -230,7 +230,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // r in tiles of 32 (Y)
         for (int r_0 = 0; r_0 < 2; ++r_0)
         {
-          int const at_j_r = 280 * j_0 + 32 * r_0;
+          long const at_j_r = 280 * j_0 + 32 * r_0;
           if (r_0 == 0)
           {
             // a whole tile
@@ -251,7 +251,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             // j (Y)
             for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
             {
-              int const T_local_at = 32 * r_0 + 40 * j_1;
+              long const T_local_at = 32 * r_0 + 40 * j_1;
               Y_private[0] += vload_local_float8(T_local[T_local_at]) * vload_global_float8(B[at_j_r + 35 * j_1]);
               Y_private[1] += vload_local_float8(T_local[T_local_at + 8]) * vload_global_float8(B[at_j_r + 35 * j_1 + 8]);
               Y_private[2] += vload_local_float8(T_local[T_local_at + 16]) * vload_global_float8(B[at_j_r + 35 * j_1 + 16]);

@@ -145,7 +145,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       // n0 (Matmul1)
       for (int n0 = 0; n0 < 23; ++n0)
       {
-        int const T0_at = 23 * (m_start + 4 * m_2) + n0;
+        long const T0_at = 23 * (m_start + 4 * m_2) + n0;
         float const T0_0 = T0[T0_at];
         float8 const W0_0 = vload_global_float8(W0[23 * n0]);
         float8 const W0_1 = vload_global_float8(W0[23 * n0 + 8]);
@@ -293,7 +293,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
           T3_private[11] += T2_local_3 * W2_2;
         }
       }
-      int const T3_at = 23 * (m_start + 4 * m_2);
+      long const T3_at = 23 * (m_start + 4 * m_2);
       vstore_global_float8(T3[T3_at], T3_private[0]);
       vstore_global_float8(T3[T3_at + 8], T3_private[1]);
       vstoreupto_global_float8(T3[T3_at + 16], T3_private[2], 7);

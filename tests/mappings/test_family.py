@@ -278,10 +278,24 @@ def taken(line: str, sizes: dict[str, int], target: Target = ANY_DEVICE) -> dict
     return {choice.kind: choice.usual for choice in choices if choice.about in ("", "Z")}
 
 
-@pytest.mark.parametrize(("columns", "lane"), [(4, "m"), (5, "n"), (7, "n"), (9, "n")])
-def test_lanes_along_axes_shorter_than_vectors(columns: int, lane: str) -> None:
-    """More than half of the lanes of a vector are in use; with fewer a shorter vector would do as much."""
-    assert taken("Z[m,n] = A[m,k] * B[k,n]", {"M": 512, "N": columns, "K": 100})["lane"] == lane
+@pytest.mark.parametrize("columns", [2, 4, 5, 7, 9])
+def test_lanes_along_axes_shorter_than_vectors(columns: int) -> None:
+    """Rows of A would have to be turned."""
+    assert taken("Z[m,n] = A[m,k] * B[k,n]", {"M": 512, "N": columns, "K": 100})["lane"] == "n"
+
+
+@pytest.mark.parametrize("side", [3, 5, 8])
+def test_small_problems_lie_in_lanes_as_they_are(side: int) -> None:
+    """Lanes over problems would have to move all operands and results."""
+    assert taken("Z[b,m,n] = A[b,m,k] * B[b,k,n]", {"B": 4000, "M": side, "N": side, "K": side})["lane"] == "n"
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_lanes_of_a_convolution_lie_together(stride: int) -> None:
+    """Output channels would need a copy of all weights for each row of pixels."""
+    sizes = {"O": 64, "C": 40, "P": 40, "Q": 40, "R": 3, "S": 3, "H": 40 * stride + 2, "W": 40 * stride + 2}
+    line = f"Z[o,p,q] = X[c, H: {stride}*p + r, W: {stride}*q + s] * F[o,c,r,s]"
+    assert taken(line, sizes)["lane"] == "q"
 
 
 def test_sums_in_lanes_have_whole_vectors() -> None:

@@ -13,8 +13,11 @@ from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.cascades.rewriting.triangle import Triangle
 from feinsum_fuse.cascades.sequence import Rewriting
-from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial
-from feinsum_fuse.mappings.default_mapping import default_mapping, default_spec
+from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial, Temporal
+from feinsum_fuse.mappings.choices import Given
+from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
+from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.mappings.lanes import reduced_in_order
 from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, Target
 from tests.cascades.randomness import random_inputs
@@ -80,6 +83,12 @@ def test_what_is_left_alone(lines: list[str], sizes: dict[str, int | str]) -> No
             {"A": 40, "B": 40, "C": 40, "D": 40, "E": 40, "F": 40},
             [Pack("Z", 1, ("b", "c", "e", "f")), Pack("Z", 0, ("a", "e", "f", "d"))],
         ),
+        # The loops go along what is not copied, whose numbers are read one by one.
+        (
+            "Z[a, b, c, d] = A[a, e, d, f] * B[b, f, c, e]",
+            {"A": 40, "B": 40, "C": 40, "D": 40, "E": 40, "F": 40},
+            [Pack("Z", 0, ("a", "f", "e", "d"))],
+        ),
         ("Z[m, n] = max(A[m, k] + B[n, k])", {"M": 64, "N": 384, "K": 384}, [Pack("Z", 1, ("k", "n"))]),
     ],
 )
@@ -93,6 +102,23 @@ def test_packed_operands(line: str, sizes: dict[str, int], packings: list[Pack])
         paths = {placed.node.einsum: path for path in spec.mapping.paths() if isinstance((placed := path[-1]).node, Compute)}
         shared = {p.position for p in paths["Z"]} & {p.position for p in paths[after.einsums[-2].name]}
         assert any(isinstance(p.node, Spatial) and p.node.rank_variable == "n" for p in paths["Z"] if p.position in shared)
+
+
+@pytest.mark.parametrize(
+    ("line", "order"),
+    [
+        ("Z[a, d] = A[a, e, f] * B[d, f, e]", "fe"),  # B is larger
+        ("Z[a, d] = A[a, f, e] * B[e, f, d]", "ef"),
+        ("Z[a, d] = A[a, f, e] * B[d, e, g]", "feg"),  # no operand has all of them: e and g change no place
+    ],
+)
+def test_reductions_follow_the_largest_operand(line: str, order: str) -> None:
+    cascade = ff.cascade([line], sizes={"A": 30, "D": 40, "E": 20, "F": 20} | ({"G": 20} if "g" in order else {}))
+    einsum = cascade.einsums[0]
+    assert reduced_in_order(einsum, einsum.operands) == list(order)
+    mapping = Family(default_space(cascade, target=ANY_DEVICE), ANY_DEVICE).mapping(Given({"lane": "d"}))
+    loops = [node.rank_variable for node in mapping.nodes if isinstance(node, Temporal) and node.rank_variable in tuple(order)]
+    assert loops == list(order)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +173,6 @@ def test_factors_are_multiplied_first_where_that_halves_the_work(line: str, size
     found = suited(ff.cascade([line], sizes=sizes))
     steps = [step for step in found.einsums if any(isinstance(rewriting, ContractionOrder) for rewriting in found.rewritings)]
     assert "".join(sorted(steps[0].output_variables) if steps else "") == "".join(sorted(first))
-
 
 
 def test_three_factors_that_save_nothing() -> None:
