@@ -25,7 +25,7 @@ from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import fills, is_contiguous, is_read_across, reduced_in_order
+from .lanes import is_contiguous, is_read_across, reduced_in_order
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -198,7 +198,7 @@ def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | Non
     size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
     if last in (columns, *einsum.reduction_variables) or outputs >= elements or size <= target.units * target.core_cache_bytes:
         return None
-    if einsum.box_points >= USED * elements or not fills(einsum, last, sizes[last], target.lanes(einsum.accumulate)):
+    if einsum.box_points >= USED * elements or 2 * sizes[last] <= target.lanes(einsum.accumulate):
         return None
     rows = max(sizes[v] for v in access.variables if v in einsum.output_variables and v != columns)
     if size * LEAST_ROWS <= rows * (target.core_cache_bytes // PANEL):
