@@ -52,7 +52,7 @@ def spec_of(root: Path, folder: str, mapping: str, sizes: dict[str, int]) -> Spe
 def index_of(source: str, array: str) -> list[str]:
     """Everything that a kernel's text indexes an array with, with names for parts of an index written out."""
     for _ in range(2):
-        names = dict(re.findall(r"int const (\w*at\w*) = (.+);", source))
+        names = dict(re.findall(r"(?:int|long) const (\w*at\w*) = (.+);", source))
         for name, value in names.items():
             source = re.sub(rf"\b{name}\b(?! =)", value, source)
     return re.findall(rf"(?<!\w){array}\[([^\]]*)\]", source)
