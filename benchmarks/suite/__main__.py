@@ -234,7 +234,8 @@ def learnt(folder: Path) -> str:
         tuned = json.loads(file.read_text())["tuned"] if file.exists() else {"measured": 0}
         if tuned["measured"] <= max(COUNTS[:-1]):
             continue
-        times = [tried["measured_s"] for tried in tuned["history"] if tried["measured_s"] is not None]
+        # Candidates of one text are measured once and have one time.
+        times = list(dict.fromkeys(tried["measured_s"] for tried in tuned["history"] if tried["measured_s"] is not None))
         found = [min(times[:count]) * 1e3 for count in COUNTS]
         row = [tuned["default_s"] * 1e3, *found, tuned["measured"], tuned["seconds"]]
         rows.append([case.name, *(f"{number:.3g}" for number in row)])
