@@ -73,6 +73,8 @@ def long_erf(x: Doubles) -> NDArray[np.longdouble]:
     return np.copysign(np.exp(-size * size) * 2 / np.sqrt(pi) * total, x)
 
 
+PROMISED = {"exp": 2, "log": 2, "tanh": 4, "erf": 3}
+"""Units in the last place that the functions' own texts state; the table's bounds hold for float32, too."""
 EXACT: dict[str, Callable[..., NDArray[np.longdouble]]] = {
     "exp": lambda x: np.exp(x.astype(LONG)),
     "log": lambda x: np.log(x.astype(LONG)),
@@ -108,7 +110,8 @@ def test_largest_errors(name: str, lanes: int, device: cl.Device) -> None:
     ends = np.isinf(rounded)
     np.testing.assert_array_equal(found[ends], rounded[ends])
     errors = np.abs(found[~ends].astype(LONG) - exact[~ends]) / np.spacing(np.abs(rounded[~ends]))
-    assert 0 < errors.max() <= FUNCTIONS[name].own_ulps, f"{errors.max():.3f} units at {values[~ends][errors.argmax()]!r}"
+    most = min(PROMISED[name], FUNCTIONS[name].own_ulps)
+    assert 0 < errors.max() <= most, f"{errors.max():.3f} units at {values[~ends][errors.argmax()]!r}"
 
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 2.3e-308, 1.7e308, -1.7e308, 709.9, -745.2, 7.0, -7.0])
