@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from feinsum_fuse.archive import export_facts, query, record
+from feinsum_fuse.archive.tables import database
 from feinsum_fuse.errors import ArchiveError
 from tests.sweeps import SEED, SLOW, sweep_size
 
@@ -56,6 +57,24 @@ def test_readers_see_every_fact_once_it_is_acknowledged(writers: Writers, tmp_pa
     end.join()
     assert questions > 1
     assert len(query(product(), HERE, url=url)) == 2 * count
+
+
+def test_a_reader_asks_again_when_the_last_writer_leaves_as_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log and index go with it, after the reader has seen them and before it opens them."""
+    file = tmp_path / "facts.sqlite3"
+    record(measurement(), url=str(file))
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("CREATE TABLE more (a)")
+    begins, begin = [], database._begin_reading
+
+    def late(connection: sqlite3.Connection) -> None:
+        begins.append(sorted(path.name for path in tmp_path.iterdir()))
+        writer.close()
+        begin(connection)
+
+    monkeypatch.setattr(database, "_begin_reading", late)
+    assert len(query(product(), HERE, url=str(file))) == 1
+    assert begins[0] == [file.name, f"{file.name}-shm", f"{file.name}-wal"] and len(begins) > 1
 
 
 def test_a_killed_writer_leaves_every_acknowledged_fact(writers: Writers, tmp_path: Path) -> None:

@@ -215,8 +215,9 @@ def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
             # A file without a log is read without locks, which is sound only if it stood still meanwhile.
             if before.has_log or _state(file) == before:
                 return answer
-        except (DBAPIError, FileNotFoundError) as error:
-            if attempt + 1 == _READ_ATTEMPTS or (isinstance(error, DBAPIError) and _state(file) == before and not before.has_log):
+        except (DBAPIError, sqlite3.Error, FileNotFoundError) as error:  # SQLite's own while a transaction begins
+            stood_still = _state(file) == before and not before.has_log
+            if attempt + 1 == _READ_ATTEMPTS or (stood_still and not isinstance(error, FileNotFoundError)):
                 raise
         time.sleep(0.002 * attempt)
     raise ArchiveError(f"cannot read {file}: it changed {_READ_ATTEMPTS} times while it was read", hint="try again")
