@@ -103,10 +103,9 @@ class Straight:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
         does not move once before the loop.
         """
-        written = line.statement.target.source
         every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
         named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        moved = {name: every if place.source == written else place.loops for name, place in named.items()}
+        moved = {name: every if place.source in self._written else place.loops for name, place in named.items()}
         narrow = frozenset(name for name, place in named.items() if self._element(place) < self._itemsize(line))
 
         def moving(names: frozenset[str]) -> frozenset[str]:
@@ -158,9 +157,13 @@ class Straight:
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
     @cached_property
+    def _written(self) -> frozenset[str]:
+        """The arrays and tiles that the block writes: what it reads of them changes in each iteration, wherever it is."""
+        return frozenset(line.statement.target.source for line in self.block.lines)
+
+    @cached_property
     def _counts(self) -> _Counts:
         counts = _Counts()
-        written = {line.statement.target.source for line in self.block.lines}
         seen: set[tuple[str, tuple[object, ...]]] = set()
         for line in self.block.lines:
             self._compute(line, counts)
@@ -168,7 +171,7 @@ class Straight:
                 identity = (place.source, place.indices)
                 if identity not in seen:
                     seen.add(identity)
-                    self._load(line, place, counts, written)
+                    self._load(line, place, counts)
             self._store(line, counts)
         return counts
 
@@ -207,14 +210,14 @@ class Straight:
         before = loop is not None and loop.name not in moved
         return copies * self._pieces(line) / (max(1.0, self.block.trips) if before else 1.0)
 
-    def _load(self, line: CodeLine, place: Place, counts: _Counts, written: set[str]) -> None:
+    def _load(self, line: CodeLine, place: Place, counts: _Counts) -> None:
         moved = place.loops
         if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
             return
         is_vector = line.lane is not None and line.lane.name in moved
         loop = self.block.loop
         count = float(line.distinct(place))
-        repeated = loop is None or loop.name in moved or place.source in written
+        repeated = loop is None or loop.name in moved or place.source in self._written
         loads, packs = count, 0.0
         if is_vector:
             assert line.lane is not None
