@@ -37,6 +37,7 @@ FIGURES: dict[str, Assumed] = {
     "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
+    "store_queue": Assumed(64, "stores that wait for their lines while a core goes on (Fog, Microarchitecture: Zen 3; Intel's 56 to 72)"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
@@ -45,7 +46,7 @@ FIGURES: dict[str, Assumed] = {
 }
 """Name in ``arch.variables`` -> what is assumed.
 
-Four of them have no probe, nor does a system say them. What other values would do, as means over the workloads of
+Five of them have no probe, nor does a system say them. What other values would do, as means over the workloads of
 ``benchmarks/fidelity`` of Spearman's correlation and the mean error:
 
 ============= ===== ================= ================= =================

@@ -80,6 +80,28 @@ def reduced(value: str, rows: int = 512) -> Spec:
     )
 
 
+def drained(rows: int = 24, pitch: int = 1024, deep: int = 4) -> Spec:
+    """A product whose lanes are rows of the result, pages apart: a tile of so many rows by four columns is stored lane by lane."""
+    return _mapped(
+        f"{{rank_sizes: {{M: {rows * 4}, N: {pitch}, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[k, m] * B[k, n]']}}",
+        "[A, B, Z]",
+        f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Temporal {{rank_variable: n, tile_shape: 4}}\n"
+        "  - !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+        "  - !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 8}\n"
+        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def copied_first() -> Spec:
+    """A sum of exponentials whose argument goes through a tile of one element."""
+    return _mapped(
+        "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(exp(A[m, n]))']}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        "  - !Storage {tensors: [A], component: Local}",
+    )
+
+
 def shifted() -> Spec:
     """Windows of three elements: vectors that are read start anywhere, those that are written with a line."""
     return _mapped(
@@ -134,6 +156,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
+    "store_queue": (with_variables(drained(), crowded_line_seconds=1e-8), 1, 1000),
     "first_cache_sets": (with_variables(far_sums(), crowded_line_seconds=1e-6), 64, 1),
 }
 """Figure -> a kernel whose time it changes, and two values."""
@@ -222,3 +245,26 @@ def _spilled(spec: Spec) -> float:
     machine = Machine.of(spec)
     assert machine is not None
     return max(part.code.spilled for part in kernel_time(spec, machine).parts)
+
+
+def test_copies_of_a_store_find_their_lines_gone() -> None:
+    """Of rows a page apart 24 do not fit a set of eight lines: each store waits for its line. Eight rows do, and wait for none."""
+    stores = 96 * 1024 * SLOW
+    assert stores <= seconds(drained(), crowded_line_seconds=SLOW, store_queue=1e-9) < 1.1 * stores
+    assert seconds(drained(8), crowded_line_seconds=SLOW, store_queue=1e-9) < 0.1 * stores
+
+
+def test_stores_wait_while_the_next_tile_is_computed() -> None:
+    """A tile has 96 stores: all of them wait in a queue of as many places, no longer than the sums of a tile take.
+
+    What lines take by their bandwidth alone, an eighth here, is not waited for in a queue.
+    """
+    short, long = drained(deep=4), drained(deep=4096)
+    few, many = {"crowded_line_seconds": 1e-8, "store_queue": 1e-9}, {"crowded_line_seconds": 1e-8, "store_queue": 96.0}
+    assert seconds(long, **few) - seconds(long, **many) == pytest.approx(0.87 * 96 * 1024 * 1e-8, rel=0.02)
+    assert 0 < seconds(short, **few) - seconds(short, **many) < 0.5 * 96 * 1024 * 1e-8
+
+
+def test_what_a_loop_writes_changes_in_it() -> None:
+    """The tile's place is one and the same in all iterations, its value is not: the function is called in each."""
+    assert seconds(copied_first(), exp_scalar_seconds=SLOW) == pytest.approx(64 * 64 * SLOW, rel=0.1)

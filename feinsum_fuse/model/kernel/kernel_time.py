@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -51,6 +51,8 @@ class BlockTime:
     """Level -> lines that all cores together fetch from it or write back to it."""
     stretch: float = 1.0
     """How many times its even share the busiest core has."""
+    queued: float = 0.0
+    """Seconds in which its stores wait for their lines while the core goes on with what follows."""
 
     @property
     def bound(self) -> str:
@@ -62,7 +64,7 @@ class BlockTime:
     def seconds(self) -> float:
         """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
         fetching = max(self.memory.values(), default=0.0)
-        return max(self.core, fetching) + self.overlap_loss * min(self.core, fetching)
+        return max(self.core, fetching) + self.overlap_loss * min(self.core, fetching) - self.queued
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,35 @@ class _Timing:
         levels = self.machine.levels
         for inner, outer in pairwise(levels):
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
-        found = []
-        for block, cases, between in self._straight(body):
+        found: list[BlockTime] = []
+        straight = self._straight(body)
+        for block, cases, between in straight:
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
             found.append(self._part(block, cases, between, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
-        return found
+        return self._queued(straight, found)
+
+    def _queued(self, straight: list[tuple[BasicBlock, _Cases, float]], parts: list[BlockTime]) -> list[BlockTime]:
+        """The blocks where stores of what several loops have computed wait for their lines while the core goes on."""
+        result = []
+        for (block, _, _), part in zip(straight, parts, strict=True):
+            waiting = 0.0 if block.is_loop or not block.above else self._waiting_stores(part, block.entries)
+            if waiting > 0:
+                around = block.above[-1]
+                inside = sum(
+                    other.seconds for (one, _, _), other in zip(straight, parts, strict=True) if one is not block and around in one.above
+                )
+                part = replace(part, queued=min(waiting, inside))
+            result.append(part)
+        return result
+
+    def _waiting_stores(self, part: BlockTime, entries: float) -> float:
+        """Seconds beyond what the lines' bandwidth takes in which a queue holds the stores of straight code."""
+        each = part.code.stores / entries
+        if not each or part.bound == "core":
+            return 0.0
+        level = next(level for level in self.machine.levels if level.name == part.bound)
+        moving = part.lines[level.name] * self.machine.figure("line_bytes") / level.write * part.stretch / self.machine.cores
+        return (part.memory[level.name] - max(part.core, moving)) * min(1.0, self.machine.figure("store_queue") / each)
 
     def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases, float]]:
         """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""

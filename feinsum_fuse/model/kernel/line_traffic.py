@@ -2,7 +2,7 @@
 
 A least-recently-used cache keeps what one iteration of a loop touches until the next iteration if all that the iteration touches fits. So
 a loop whose body fits fetches every line that it touches once each time it is entered; where the body does not fit, its parts fetch theirs
-in every iteration.
+in every iteration, and so do copies of what is written out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,21 @@ from .machine import Machine, MemoryLevel
 
 UNKNOWN_SIZE = 1 << 60
 """Elements along an axis whose size is not known."""
+
+
+@dataclass(frozen=True)
+class _Visited:
+    """Where in a nest lines are counted."""
+
+    above: tuple[For, ...] = ()
+    times: float = 1.0
+    """How often a core comes there; copies of what is written out are not counted."""
+    crowds: Mapping[str, float] = field(default_factory=dict)
+    """Written array -> the part of its lines that others of its rows drive out of their set meanwhile."""
+
+    def part(self, of: float) -> _Visited:
+        """The same so many times as often."""
+        return dataclasses.replace(self, times=self.times * of)
 
 
 @dataclass(frozen=True)
@@ -148,12 +163,12 @@ class LineTraffic:
         capacity = cache.size * self.machine.figure("cache_share")
         own = self.regions(body)
         if not warm or self._claimed(own) > capacity:
-            self._visit(tuple(body), (), 1.0, capacity)
+            self._visit(tuple(body), _Visited(), capacity)
         elif self._claimed(self.regions(self.nest.body)) > capacity:
             last = self.regions(before)
             new = {name: region for name, region in own.items() if name not in last}
             kept = self._claimed(new) + self._claimed(last) <= capacity
-            self._charge(tuple(body), new if kept else own, 1.0, ())
+            self._charge(tuple(body), new if kept else own, _Visited())
         return self.found
 
     def _ways(self, cache: MemoryLevel) -> float:
@@ -162,41 +177,51 @@ class LineTraffic:
         figure = self.machine.figure
         return cache.size / (figure("first_cache_sets") * figure("line_bytes")) if cache == self.machine.levels[0] else math.inf
 
-    def _visit(self, body: tuple[NestItem, ...], above: tuple[For, ...], times: float, capacity: float) -> None:
+    def _visit(self, body: tuple[NestItem, ...], at: _Visited, capacity: float) -> None:
         whole = self.regions(body)
         lost = self._lost(whole, capacity)
         if lost < 1:
-            self._charge(body, whole, times * (1 - lost), above)
+            self._charge(body, whole, at.part(1 - lost))
         if not lost:
             return
-        times *= lost
+        at = at.part(lost)
         for node in body:
-            if not isinstance(node, For) or is_written_out(self.nest, node):
-                # What is written out touches a line once, however many copies of a statement do.
-                self._charge((node,), self.regions((node,)), times, above)
-                continue
             mine = self.regions((node,))
-            lost = min(self._lost(mine, capacity), self._lost(self.regions(node.body), capacity))
+            if not isinstance(node, For):
+                self._charge((node,), mine, at)
+                continue
+            written_out = is_written_out(self.nest, node)
+            lost = self._lost(mine, capacity)
+            if not written_out:
+                lost = min(lost, self._lost(self.regions(node.body), capacity))
             if lost < 1:
-                self._charge((node,), mine, times * (1 - lost), above)
+                self._charge((node,), mine, at.part(1 - lost))
             if lost:
-                self._visit(node.body, (*above, node), times * lost * average_trips(node, above), capacity)
+                turns = 1.0 if written_out else average_trips(node, at.above)
+                crowds = {name: max(region.crowd, at.crowds.get(name, 0.0)) for name, region in mine.items() if region.written}
+                self._visit(node.body, _Visited((*at.above, node), at.times * lost * turns, crowds), capacity)
 
     def _lost(self, regions: dict[str, TouchedRegion], capacity: float) -> float:
         """The part of what is touched that a cache does not keep: nothing within its capacity, all from so many times that on."""
         beyond = self.machine.figure("times_lost")
         return min(1.0, max(0.0, self._claimed(regions) / capacity - 1) / (beyond - 1)) if capacity else 1.0
 
-    def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], times: float, above: tuple[For, ...]) -> None:
+    def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], at: _Visited) -> None:
         rest = dict(regions)
+        copied = {
+            loop.name: average_trips(loop, at.above[:depth]) for depth, loop in enumerate(at.above) if is_written_out(self.nest, loop)
+        }
         for loops, statement in statements(body):
             if not rest:
                 break
             for place in (*statement.operands, statement.target):
-                region = rest.pop(self._name(place.source), None)
+                name = self._name(place.source)
+                region = rest.pop(name, None)
                 if region is not None:
-                    walk = self._walk(place, (*above, *loops))
-                    part = Fetched(region.lines * times, region.run, region.written, walk, region.crowd)
+                    # Copies of a statement touch what none of their loops moves once.
+                    times = at.times * math.prod(copied[loop] for loop in copied.keys() & place.loops)
+                    walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
+                    part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
                     self.found.setdefault(id(statement), []).append(part)
 
     def _walk(self, place: Place, loops: tuple[For, ...]) -> Walk:
