@@ -33,7 +33,8 @@ SAVED = 4
 FEWER = 2
 """How many times fewer multiplications a contraction in steps must take, whose intermediates are written and read again."""
 ALMOST = 0.95
-"""What steps count for that share rows, so that intermediates stay near, and a first step that adds up what lies together."""
+"""What steps count for whose intermediates stay near, since they are small or share rows, and a first step that adds up what lies
+together."""
 SIDE = 128
 """The least side of a square of which half is computed: it takes a few tiles along each, since those on the diagonal are computed whole."""
 MIRRORED = 64
@@ -104,11 +105,12 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
         orders = [best_order(einsum)]
         if count == 3:
             orders += [ContractionOrder(einsum.name, (pair, (0, 1))) for pair in combinations(range(3), 2)]
-        known, rows = {other.name for other in cascade.einsums} - {einsum.name}, set(einsum.output_variables[:-1])
+        known = {other.name for other in cascade.einsums} - {einsum.name}
+        rows = set(einsum.output_variables[:-1] or einsum.output_variables)  # of a vector each element is a row
         for order in orders:
             after = order.apply(cascade)
             steps = [step for step in after.einsums if step.name not in known]
-            near = all(rows & set(step.output_variables) for step in steps)
+            near = _are_small(after, cascade) or all(rows & set(step.output_variables) for step in steps)
             taken = sum(map(multiplications, steps)) * (ALMOST if near else 1)
             if FEWER * taken <= multiplications(einsum):
                 follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
@@ -116,6 +118,13 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
     except CascadeError:
         pass
     return min(found, key=lambda one: one[0])[1] if found else cascade
+
+
+def _are_small(after: Cascade, before: Cascade) -> bool:
+    """Whether the intermediates of a contraction are little beside the largest input."""
+    elements = {name: prod(after.fixed_shape(name)) for name in after.tensors}
+    made = sum(count for name, count in elements.items() if name not in before.tensors)
+    return SAVED * made <= max(elements[name] for name in after.inputs)
 
 
 def multiplications(einsum: Einsum) -> int:

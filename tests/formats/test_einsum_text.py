@@ -81,7 +81,7 @@ def test_the_same_access_is_one_operand_and_another_index_is_another() -> None:
         ("Z[m] += A[m]", "is not an Einsum"),
         ("Z[m] == A[m]", "is not an Einsum"),
         ("Z[m] = A[m] = B[m]", "has two equals signs"),
-        ("Z = A[m]", "is not a tensor with indices"),
+        ("Z = A[m]", "is not a tensor with indices.\n  Tensors have at least one rank; a single number is a tensor of one element"),
         ("Z[] = A[m]", "Tensor Z has no index"),
         ("Z[m] = A[]", "Tensor A has no index"),
         ("Z[m] = A[m] @ B[m]", "cannot stand in an Einsum"),

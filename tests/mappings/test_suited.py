@@ -167,6 +167,8 @@ def test_three_factors_are_contracted_pairwise() -> None:
         ("D[e, i] = L[f, i, j] * G[f, e] * U[f, e, j]", {"F": 4, "E": 21824, "I": 35, "J": 15}, "fej"),
         ("D[e, i] = L[f, i, j] * G[f, e] * U[f, e, j]", {"F": 4, "E": 21824, "I": 4, "J": 3}, ""),  # 20 of 32 are left
         ("Z[i, r] = X[i, j, k] * B[j, r] * C[k, r]", {"I": 200, "J": 30, "K": 30, "R": 16}, "ijr"),  # not jkr, which has no row of Z
+        ("y[b] = X[b, i] * M[i, j] * W[b, j]", {"B": 900, "I": 60, "J": 68}, "bi"),  # of a vector each element is a row
+        ("y[o] = X[i] * M[i, j] * W[j]", {"O": 1, "I": 900, "J": 1100}, "i"),  # and of a number the intermediate is small
     ],
 )
 def test_factors_are_multiplied_first_where_that_halves_the_work(line: str, sizes: dict[str, int], first: str) -> None:

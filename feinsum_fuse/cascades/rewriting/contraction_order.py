@@ -172,7 +172,9 @@ def best_order(einsum: Einsum, optimize: str = "optimal") -> ContractionOrder:
     symbol = {v: opt_einsum.get_symbol(k) for k, v in enumerate(einsum.variables)}
     length = {v: _LONG if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()}
     labels = [sorted(part.variables) for part in parts]
-    text = f"{','.join(''.join(symbol[v] for v in own) for own in labels)}->{''.join(symbol[v] for v in einsum.output_variables)}"
+    read = {v for own in labels for v in own}
+    kept = [v for v in einsum.output_variables if v in read]  # along the others the result is repeated
+    text = f"{','.join(''.join(symbol[v] for v in own) for own in labels)}->{''.join(symbol[v] for v in kept)}"
     shapes = [tuple(length[v] for v in own) for own in labels]
     try:
         path, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=optimize)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pymbolic.typing import Expression
 
 SOFTMAX = "softmax"
+NO_RANK = "Tensors have at least one rank; a single number is a tensor of one element, such as y[o] with O = 1."
 MAP_CONSTANTS = {"inf": math.inf, "pi": math.pi}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 """A tensor's name; the parts that a softmax expands to have names such as ``SM.max``."""
@@ -160,7 +161,7 @@ def _subscript(node: ast.expr) -> tuple[str, Projection] | None:
         return None
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not indices:
-        raise SpecError(f"Tensor {node.value.id} has no index.", hint="Tensors have at least one rank.")
+        raise SpecError(f"Tensor {node.value.id} has no index.", hint=NO_RANK)
     check_tensor(node.value.id)
     return node.value.id, parse_projection(indices, node.value.id)
 
@@ -179,20 +180,20 @@ def parse_einsum(text: str) -> ParsedEinsum:
         raise SpecError(f"{shortened(text)!r} is not an Einsum.", hint=hint)
     empty = re.search(r"\b(\w+)\s*\[\s*\]", text)
     if empty:
-        raise SpecError(f"Tensor {empty[1]} has no index.", hint="Tensors have at least one rank.")
+        raise SpecError(f"Tensor {empty[1]} has no index.", hint=NO_RANK)
     _check_words(text)
     right = text[equal.end() :]
     if re.search(r"(?<![<>=!])=(?!=)", right):
         raise SpecError(f"{shortened(text)!r} has two equals signs.")
     output = _subscript(parse_expression(text[: equal.start()]))
     if output is None:
-        raise SpecError(f"The left-hand side {text[: equal.start()].strip()!r} is not a tensor with indices.")
+        raise SpecError(f"The left-hand side {text[: equal.start()].strip()!r} is not a tensor with indices.", hint=NO_RANK)
     accesses: list[tuple[str, Projection]] = []
 
     def operand(node: ast.Subscript) -> Expression:
         found = _subscript(node)
         if found is None:
-            raise SpecError(f"{ast.unparse(node)!r} is not a tensor with indices.")
+            raise SpecError(f"{ast.unparse(node)!r} is not a tensor with indices.", hint=NO_RANK)
         if found not in accesses:
             accesses.append(found)
         return Variable(operand_name(accesses.index(found)))

@@ -11,6 +11,7 @@ from constantdict import constantdict
 from ...errors import Location, SpecError, SpecWarning
 from ..checking.workload_check import check_ranks, resolved_bounds, with_persistence
 from ..language.einsum_text import (
+    NO_RANK,
     RANK_VARIABLE,
     ParsedEinsum,
     Projection,
@@ -231,7 +232,7 @@ class WorkloadReader:
     def _projection(self, access: AccessInput, path: FieldPath) -> Projection:
         given = access.projection
         if not given:
-            raise self.document.error(path, f"Tensor {access.name} has no index.", "Tensors have at least one rank.")
+            raise self.document.error(path, f"Tensor {access.name} has no index.", NO_RANK)
         if isinstance(given, list):
             for index, element in enumerate(given):
                 if not isinstance(element, str) or not RANK_VARIABLE.fullmatch(element):
