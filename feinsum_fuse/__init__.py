@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .quantization import dequantize4, quantize4
     from .raising.raising import raise_mapping
     from .report.explanation import explain
+    from .schedule.intrinsics.registration import intrinsic, intrinsics
     from .schedule.intrinsics.tensorizations import tensorizations
     from .schedule.tree.blocks import blocks
     from .tuning.tuner import tune
@@ -90,6 +91,8 @@ __all__ = [
     "explain",
     "explore",
     "forget",
+    "intrinsic",
+    "intrinsics",
     "load",
     "loads",
     "lower",
@@ -126,6 +129,8 @@ _MODULES = {
     "explain": "report.explanation",
     "explore": "mapper.exploration",
     "forget": "archive.facts.forgetting",
+    "intrinsic": "schedule.intrinsics.registration",
+    "intrinsics": "schedule.intrinsics.registration",
     "load": "formats.reading.load",
     "loads": "formats.reading.load",
     "lower": "lowering",

@@ -352,7 +352,7 @@ def _declared(operand: Expression, known: Mapping[str, Variable], taken: set[str
 
 def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expression]:
     """The vector loads, and the elements of arrays that are not private, which an expression reads."""
-    if isinstance(value, VectorCall) and value.operation.verb is Verb.PRODUCT:
+    if isinstance(value, VectorCall) and value.operation.takes_distances:
         return  # takes addresses
     is_load = isinstance(value, VectorCall) and value.operation.verb is Verb.LOAD and isinstance(value.parameters[0], p.Subscript)
     if is_load or (isinstance(value, p.Subscript) and _is_public(array_of(value), known)):

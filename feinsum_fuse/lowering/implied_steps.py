@@ -16,7 +16,7 @@ from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
 from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
-from ..schedule.intrinsics.intrinsic import INTRINSICS
+from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.refusals import NothingMaskedError
@@ -264,11 +264,11 @@ def tensorized(nest: Nest) -> Iterator[Step]:
     """Steps that let an intrinsic compute the largest block of each Einsum for which one is usual."""
     for above, statement in nest.points:
         types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
-        for intrinsic in INTRINSICS.values():
-            if not intrinsic.is_usual or types not in intrinsic.types:
+        for intrinsic in intrinsics().values():
+            if not intrinsic.is_usual or not intrinsic.takes(types):
                 continue
             for loop in above:
-                steps: list[Step] = [Blockize(loop.refs[0]), Tensorize(loop.refs[0], intrinsic.name)] if loop.refs else []
+                steps: list[Step] = [Blockize(loop.refs[0]), Tensorize(loop.refs[0], intrinsic.key)] if loop.refs else []
                 after = _after(nest, steps)
                 if steps and after is not None:
                     yield from steps

@@ -28,7 +28,7 @@ from pymbolic.typing import Expression
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
 from ...schedule.kernel.intrinsics import operations_of
-from ...schedule.kernel.operations import VectorOperation, Verb
+from ...schedule.kernel.operations import BlockFunction, VectorOperation, Verb
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -291,6 +291,9 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         if operation is not None and operation.verb is Verb.PRODUCT:
             self._product(expr)
             return
+        if operation is not None and operation.called is not None:
+            self._called(expr, operation.called)
+            return
         if operation is None or not operation.spaces:
             for parameter in expr.parameters:
                 self.rec(parameter)
@@ -309,6 +312,20 @@ class _Reads(WalkMapper):  # type: ignore[misc]
         for address, axes in zip(call.parameters[1:3], ((rows, deep), (columns, deep)), strict=True):
             assert isinstance(address, Subscript)
             self.note(address.aggregate.name, axes)
+
+    def _called(self, call: Call, function: BlockFunction) -> None:
+        """A function reads each operand once, along its own indices, and the output if it adds to it."""
+        first = 0 if function.adds else 1
+        for address, axes in zip(call.parameters[first : len(function.axes)], _called_axes(call, function)[first:], strict=True):
+            assert isinstance(address, Subscript)
+            self.note(address.aggregate.name, axes)
+
+
+def _called_axes(call: Call, function: BlockFunction) -> list[tuple[_Lanes, ...]]:
+    """The elements that a function touches, of the output and of each operand."""
+    indices = len({axis for axes in function.axes for axis in axes})
+    counts = [_counted(count) for count in call.parameters[-indices:]]
+    return [tuple(counts[axis] for axis in axes) for axes in function.axes]
 
 
 def _counted(count: Expression) -> _Lanes:
@@ -374,7 +391,11 @@ def _accesses(
     written: list[_Access] = []
     expression = instruction.expression
     stored = operations.get(_function(expression)) if isinstance(expression, Call) else None
-    axes = _moved(expression, stored)[0] if stored is not None and stored.is_store else ()
+    axes: tuple[_Lanes, ...] = ()
+    if stored is not None and stored.called is not None:
+        axes = _called_axes(expression, stored.called)[0]
+    elif stored is not None and stored.is_store:
+        axes = _moved(expression, stored)[0]
     for assignee in instruction.assignees:
         if isinstance(assignee, Subscript):
             reads.rec(assignee.index)

@@ -10,11 +10,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
-from ...formats.language.einsum_text import parse_einsum
+from ...formats.language.einsum_text import ParsedEinsum, parse_einsum
 
 IndexRole = tuple[bool, ...]
-"""A characteristic vector: whether an index occurs in the output, in the first operand and in the second."""
+"""A characteristic vector: whether an index occurs in the output, and in each of the operands."""
 BYTE_TYPES = ("int8", "uint8")
+
+
+def roles_of(parsed: ParsedEinsum) -> dict[str, IndexRole]:
+    """Index -> its characteristic vector in an Einsum, in the order in which they occur."""
+    projections = (parsed.output_projection, *(projection for _, projection in parsed.inputs))
+    places = [[v for index in projection.values() for v in index.variables] for projection in projections]
+    return {name: tuple(name in place for place in places) for name in dict.fromkeys(v for place in places for v in place)}
 
 
 @dataclass(frozen=True)
@@ -34,10 +41,16 @@ class TensorIntrinsic:
     @cached_property
     def roles(self) -> Mapping[str, IndexRole]:
         """Index -> its characteristic vector."""
-        parsed = parse_einsum(self.meaning)
-        projections = (parsed.output_projection, *(projection for _, projection in parsed.inputs))
-        places = [{v for index in projection.values() for v in index.variables} for projection in projections]
-        return {name: tuple(name in place for place in places) for name in sorted(set().union(*places))}
+        return roles_of(parse_einsum(self.meaning))
+
+    def takes(self, types: tuple[str, ...]) -> bool:
+        """Whether it computes with an output and operands of these types."""
+        return types in self.types
+
+    @property
+    def key(self) -> str:
+        """How steps call it."""
+        return self.name
 
     def __str__(self) -> str:
         return f"{self.name}: {self.meaning}"

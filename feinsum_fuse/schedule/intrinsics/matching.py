@@ -19,15 +19,8 @@ from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
 from ..refusals import IntrinsicError
 from ..tree.nest import For, Nest, NestItem, Place, Statement
+from .counts import IterationCount, counted, limits_of
 from .intrinsic import BYTE_TYPES, IndexRole, TensorIntrinsic
-
-
-@dataclass(frozen=True)
-class IterationCount:
-    """How many iterations of joined loops are wanted: at most ``extent``, and each of ``most``."""
-
-    extent: int
-    most: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ def matched(nest: Nest, block: For, intrinsic: TensorIntrinsic) -> MatchedProduc
 
 _WIDE = 4
 """Bytes of the type in which products are taken."""
-_ROLES, _LAYOUT, _LIMITS = 1, 2, 3
+BY_ROLES, BY_LAYOUT, BY_LIMITS = 1, 2, 3
 """How far a match came: what it is refused for."""
 
 
@@ -141,9 +134,9 @@ def _oriented(
         role = role_of(loop, (statement.target, left, right))
         if role not in names:
             raise IntrinsicError(
-                f"{_called(loop)} indexes {_shown(role, (statement.target, left, right))}, as no index of {intrinsic.meaning} does",
+                f"{loop_name(loop)} indexes {places_moved(role, (statement.target, left, right))}, as no index of {intrinsic.meaning} does",
                 hint="Make a block of a loop further in, or reorder the loops.",
-                reached=_ROLES,
+                reached=BY_ROLES,
             )
         by_role[names[role]].append(loop)
     rows, columns, deep = (by_role[name] for name in ("m", "n", "k"))
@@ -152,39 +145,39 @@ def _oriented(
         raise IntrinsicError(
             "no lanes run along the columns of the right operand",
             hint="Vectorize a loop over them first.",
-            reached=_ROLES,
+            reached=BY_ROLES,
         )
     if len(rows) > 1 or len(columns) > 2:
         raise IntrinsicError(
             f"{len(rows)} loops over rows and {len(columns)} over columns",
             hint="Make a block of a loop further in.",
-            reached=_ROLES,
+            reached=BY_ROLES,
         )
     row, vector = rows[0] if rows else None, columns[0] if len(columns) > 1 else None
     _check_tile(nest, statement.target, row, vector, lane)
     _check_columns(right, vector, lane)
     for place in (left, right):
-        _check_address(nest, place)
+        check_address(nest, place)
     groups = _groups(deep, intrinsic)
     joined = {"m": _joined(rows), "n": _joined_columns(vector, lane), "k": _joined_deep(groups)}
     inside = {loop.name for loop in loops}
-    limits, guards = _limits(chain, statement, inside)
-    wanted, across, depth = (_count(by_role[name], index, limits, inside) for name, index in joined.items())
+    limits, guards = limits_of(chain, statement, inside)
+    wanted, across, depth = (counted(by_role[name], index, limits, inside) for name, index in joined.items())
     if limits:
         shown = ", ".join(f"{limit} >= 0" for limit in limits)
         raise IntrinsicError(
             f"the condition {shown} is no count of rows, columns or what is summed",
             hint="Make a block further in.",
-            reached=_LIMITS,
+            reached=BY_LIMITS,
         )
     return MatchedProduct(statement, left, right, chain, row, vector, lane, groups, wanted, across, depth, tuple(guards))
 
 
-def _called(loop: For) -> str:
+def loop_name(loop: For) -> str:
     return str(loop.refs[0]) if loop.refs else f"the loop {loop.name}"
 
 
-def _shown(role: IndexRole, places: Sequence[Place]) -> str:
+def places_moved(role: IndexRole, places: Sequence[Place]) -> str:
     return " and ".join(str(place) for place, is_there in zip(places, role, strict=True) if is_there) or "nothing"
 
 
@@ -193,7 +186,7 @@ def _check_tile(nest: Nest, target: Place, row: For | None, vector: For | None, 
     tile = nest.tiles.get(target.source)
     if tile is None or not MEMORIES[tile.memory].is_register or tile.lanes != lane.extent:
         hint = "CacheWrite them to private memory, and vectorize the columns."
-        raise IntrinsicError(f"the sums {target} are no vectors in registers", hint=hint, reached=_LAYOUT)
+        raise IntrinsicError(f"the sums {target} are no vectors in registers", hint=hint, reached=BY_LAYOUT)
     last = target.indices[tile.axes[-1]]
     steps = last.coefficients
     right_lane = steps.get(lane.name) == 1 and all(lane.name not in target.indices[axis].variables for axis in tile.axes[:-1])
@@ -201,13 +194,13 @@ def _check_tile(nest: Nest, target: Place, row: For | None, vector: For | None, 
         raise IntrinsicError(
             f"the columns of {target} do not lie one after another in vectors",
             hint="Split the columns by the lanes.",
-            reached=_LAYOUT,
+            reached=BY_LAYOUT,
         )
     if row is not None and row.name in last.variables:
         raise IntrinsicError(
             f"rows and columns of {target} lie along one axis",
             hint="Leave the block as it is.",
-            reached=_LAYOUT,
+            reached=BY_LAYOUT,
         )
 
 
@@ -219,17 +212,17 @@ def _check_columns(right: Place, vector: For | None, lane: For) -> None:
             raise IntrinsicError(
                 f"the vectors of {right} are not as far apart as their lanes",
                 hint="Split the columns by the lanes.",
-                reached=_LAYOUT,
+                reached=BY_LAYOUT,
             )
 
 
-def _check_address(nest: Nest, place: Place) -> None:
+def check_address(nest: Nest, place: Place) -> None:
     """What is read is an element of an array, which has an address."""
     tile, source = nest.tiles.get(place.source), nest.sources.get(place.source)
     if tile is not None and tile.lanes == 1:
         return
     if tile is not None or source is None or (source.is_rule and not source.is_direct):
-        raise IntrinsicError(f"{place} is no element of an array", hint="Copy the operand into an array first.", reached=_LAYOUT)
+        raise IntrinsicError(f"{place} is no element of an array", hint="Copy the operand into an array first.", reached=BY_LAYOUT)
 
 
 def _groups(deep: Sequence[For], intrinsic: TensorIntrinsic) -> tuple[For, ...]:
@@ -238,9 +231,9 @@ def _groups(deep: Sequence[For], intrinsic: TensorIntrinsic) -> tuple[For, ...]:
         return tuple(deep)
     within = next((loop for loop in reversed(deep) if loop.extent == intrinsic.deep), None)
     if len(deep) > 2 or within is None or intrinsic.deep == 1:
-        loops = ", ".join(map(_called, deep))
+        loops = ", ".join(map(loop_name, deep))
         hint = "Make a block of the innermost of them" + (f", or split one by {intrinsic.deep}." if intrinsic.deep > 1 else ".")
-        raise IntrinsicError(f"{loops} are summed over, of which {intrinsic.name} does one", hint=hint, reached=_ROLES)
+        raise IntrinsicError(f"{loops} are summed over, of which {intrinsic.name} does one", hint=hint, reached=BY_ROLES)
     return (*(loop for loop in deep if loop is not within), within)
 
 
@@ -259,55 +252,7 @@ def _joined_deep(groups: tuple[For, ...]) -> Affine:
     return Affine.of({group.name: within.extent or 0, within.name: 1})
 
 
-def _limits(chain: tuple[For, ...], statement: Statement, inside: set[str]) -> tuple[list[Affine], list[Affine]]:
-    """The conditions of the block that speak of its loops, and those that hold for all of it or for nothing."""
-    single = {loop.name: Affine((), 0) for loop in chain if loop.extent == 1}
-    everything = [limit for loop in chain for limit in loop.limits] + list(statement.guards)
-    every = list(dict.fromkeys(limit.substituted(single) for limit in everything))
-    outside = [limit for limit in every if not inside & set(limit.variables)]
-    return [limit for limit in every if limit not in outside], outside
-
-
-def _count(loops: Sequence[For], index: Affine, limits: list[Affine], inside: set[str]) -> IterationCount:
-    """How many values of a joined index are wanted; the limits that say so are taken off the list."""
-    extent = 1
-    for loop in loops:
-        extent *= loop.extent or 1
-    own = {loop.name for loop in loops}
-    found = {limit: most for limit in limits if (most := _most(limit, own, index, inside)) is not None}
-    # A loop runs as long as any iteration inside it does: what it says besides is known.
-    whole = [limit for limit in found if limit.restricted(own) == -index]
-    found = {limit: most for limit, most in found.items() if limit in whole or not any(_implies(other, limit, own) for other in whole)}
-    limits[:] = [limit for limit in limits if limit not in found and not any(_implies(other, limit, own) for other in whole)]
-    return IterationCount(extent, tuple(dict.fromkeys(found.values())))
-
-
-def _implies(one: Affine, other: Affine, own: set[str]) -> bool:
-    """Whether a limit that holds makes another one hold: what this adds is never negative."""
-    beside = other - one
-    return beside.constant >= 0 and all(name in own and factor > 0 for name, factor in beside.terms)
-
-
-def _most(limit: Affine, own: set[str], index: Affine, inside: set[str]) -> Affine | None:
-    """How many values of the joined index a limit allows; ``None`` if it says something else."""
-    inner = limit.restricted(own)
-    rest = limit - inner
-    if not inner.terms or inside & set(rest.variables):
-        return None
-    if inner == -index:
-        return rest + 1
-    # A limit of an outer loop alone: so many whole runs of the loop inside.
-    if len(inner.terms) != 1:
-        return None
-    ((name, factor),) = inner.terms
-    run = index.coefficients.get(name, 0)
-    if factor >= 0 or any(term % factor for _, term in rest.terms):
-        return None
-    times = Affine(tuple((other, term // -factor) for other, term in rest.terms), rest.constant // -factor) + 1
-    return times * run
-
-
 def characteristic(block: For) -> Mapping[str, IndexRole]:
     """Loop -> its characteristic vector in the statement of a block."""
     chain, statement = perfect(block)
-    return {_called(loop): role_of(loop, (statement.target, *statement.operands)) for loop in chain}
+    return {loop_name(loop): role_of(loop, (statement.target, *statement.operands)) for loop in chain}

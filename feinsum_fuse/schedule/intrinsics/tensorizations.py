@@ -13,7 +13,7 @@ from ..step import Step
 from ..steps.block_steps import Blockize, Tensorize
 from ..steps.explicate import Explicate
 from ..tree.nest import LoopRef, Nest
-from .intrinsic import INTRINSICS, TensorIntrinsic
+from .registration import AnyIntrinsic, intrinsics
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -24,13 +24,13 @@ class Tensorization:
     """A block and an intrinsic. ``refused`` says why the intrinsic does not compute the block; it is empty if it does."""
 
     block: LoopRef
-    intrinsic: TensorIntrinsic
+    intrinsic: AnyIntrinsic
     refused: str = ""
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """What a schedule needs at its end for it."""
-        return (Blockize(self.block), Tensorize(self.block, self.intrinsic.name))
+        return (Blockize(self.block), Tensorize(self.block, self.intrinsic.key))
 
     def __str__(self) -> str:
         return f"{self.block} by {self.intrinsic.name}" + (f": refused, {self.refused}" if self.refused else "")
@@ -57,7 +57,7 @@ def _candidates(nest: Nest) -> Iterator[Tensorization]:
             if ref is None or ref in seen:
                 continue
             seen.add(ref)
-            for intrinsic in INTRINSICS.values():
+            for intrinsic in intrinsics().values():
                 found = Tensorization(ref, intrinsic)
                 try:
                     after = nest

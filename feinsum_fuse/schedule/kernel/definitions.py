@@ -23,6 +23,9 @@ def _iota(element: str, lanes: int) -> str:
 
 def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[str, str]]:
     """What an operation needs, each with a name that says where it stands among the others."""
+    if operation.called is not None:
+        yield f"14_{operation.name}", operation.called.definition
+        return
     lanes = operation.lanes
     if operation.element == ELEMENT:
         yield from ((f"07_{ELEMENT}{length}", vector_type(length)) for length in LANES if length <= lanes)

@@ -25,7 +25,7 @@ from ..refusals import VectorAccessError
 from ..target import Quirks
 from .bfloat import ELEMENT, is_value
 from .definitions import definitions
-from .operations import LANES, VectorOperation, Verb, c_type
+from .operations import LANES, VectorOperation, c_type
 
 
 @cache
@@ -76,7 +76,7 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         operation = self.operation
         if operation.element == ELEMENT:
             call = p.Call(call.function, tuple(part.parameters[0] if is_value(part) else part for part in call.parameters))
-        if not operation.is_block and operation.verb is not Verb.PRODUCT:
+        if not operation.takes_distances:
             return call
         places, rest = call.parameters[: operation.addresses], call.parameters[operation.addresses :]
         arrays = expression_to_code_mapper.kernel.get_var_descriptor

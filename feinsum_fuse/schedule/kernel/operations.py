@@ -77,6 +77,8 @@ class Verb(Enum):
     """Moves four rows of bytes, whose columns become words; arguments are those of ``BLOCK``."""
     PRODUCT = "product"
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
+    CALL = "call"
+    """Calls a function that somebody registered: with places, output first, with distances and counts."""
 
 
 class Extent(Enum):
@@ -101,6 +103,39 @@ class ProductTile:
 
 
 @dataclass(frozen=True)
+class BlockFunction:
+    """A function of OpenCL C that computes a block, and that somebody registered."""
+
+    name: str
+    """Of the intrinsic; its last part is what ``text`` calls the function."""
+    digest: str
+    meaning: str
+    text: str
+    axes: tuple[tuple[int, ...], ...]
+    """For the output and each operand, which of the counts are those of its indices."""
+    adds: bool
+    """Whether it reads the output, too."""
+
+    @property
+    def macro(self) -> str:
+        """What kernels call it: no other function of theirs."""
+        return f"{self.name.replace('.', '_')}_{self.digest}"
+
+    @property
+    def definition(self) -> str:
+        """The text, in which the function has a name of its own, and a macro that takes elements for places."""
+        function, places = self.name.rpartition(".")[2], [f"t{k}" for k in range(len(self.axes))]
+        numbers = [f"n{k}" for k in range(sum(map(len, self.axes)) + len({axis for axes in self.axes for axis in axes}))]
+        passed = ", ".join((*(f"&({place})" for place in places), *numbers))
+        return f"""
+/* {self.name}: {self.meaning} */
+#define {function} {self.macro}_of
+{self.text.strip()}
+#undef {function}
+#define {self.macro}({", ".join((*places, *numbers))}) {self.macro}_of({passed})"""
+
+
+@dataclass(frozen=True)
 class VectorOperation:
     """What a function on vectors does."""
 
@@ -116,6 +151,7 @@ class VectorOperation:
     """The address spaces that it moves a vector or a block to and from."""
     extent: Extent = Extent.WHOLE
     tile: ProductTile | None = None
+    called: BlockFunction | None = None
 
     def __hash__(self) -> int:
         # Each expression with a call asks for it, and the name is kept.
@@ -124,6 +160,8 @@ class VectorOperation:
     @cached_property
     def name(self) -> str:
         """The function's name, such as ``vload_global_float8``."""
+        if self.called is not None:
+            return self.called.macro
         what = self.verb.value + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
         if self.verb is Verb.LANE:
             what += str(self.lane)
@@ -150,7 +188,7 @@ class VectorOperation:
     @property
     def makes_element(self) -> bool:
         """Whether its value is one element: a store has that of the first one."""
-        return self.is_store or self.verb is Verb.LANE
+        return self.is_store or self.verb in {Verb.LANE, Verb.CALL}
 
     @property
     def makes_whole(self) -> bool:
@@ -180,11 +218,18 @@ class VectorOperation:
     @property
     def changes_first(self) -> bool:
         """Whether it writes to the place that is its first argument."""
-        return self.is_store or self.verb is Verb.PRODUCT
+        return self.is_store or self.verb in {Verb.PRODUCT, Verb.CALL}
+
+    @property
+    def takes_distances(self) -> bool:
+        """Whether its arguments are places, then distances between elements, then counts."""
+        return self.is_block or self.verb in {Verb.PRODUCT, Verb.CALL}
 
     @property
     def addresses(self) -> int:
         """How many of its arguments, the first ones, are places in memory."""
+        if self.called is not None:
+            return len(self.called.axes)
         return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
 
     @cached_property
@@ -194,7 +239,7 @@ class VectorOperation:
 
     def whole_parameters(self, count: int) -> frozenset[int]:
         """Which of its so many arguments are whole numbers."""
-        if self.is_block or self.verb is Verb.PRODUCT:
+        if self.takes_distances:
             return frozenset(range(self.addresses, count))
         if self.is_counted:
             return frozenset((count - 1,))

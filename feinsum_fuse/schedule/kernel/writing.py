@@ -24,9 +24,8 @@ from ...formats.integer_sets import basic_set, within
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace, FanoutKind
 from ...formats.workload import operand_name
-from ..intrinsics.intrinsic import INTRINSICS
-from ..intrinsics.matching import matched
-from ..intrinsics.product_call import product_call
+from ..intrinsics.block_call import block_call
+from ..intrinsics.registration import intrinsic_called
 from ..refusals import NestOrderError
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
@@ -391,9 +390,7 @@ class _Text:
 
     def tensorized(self, block: For, above: tuple[str, ...]) -> None:
         """A block that one call computes."""
-        found = matched(self.nest, block, INTRINSICS[block.intrinsic])
-        s = dataclasses.replace(found.statement, guards=found.guards)
-        call = product_call(self.nest, found, self.read, self.expression)
+        s, call = block_call(self.nest, block, intrinsic_called(block.intrinsic), self.read, self.expression)
         self.assign(s, call.target, call.value, above)
         self.operations.add(call.operation)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from ..intrinsics.intrinsic import INTRINSICS
-from ..intrinsics.matching import matched, perfect
+from ..intrinsics.function_matching import check_computed
+from ..intrinsics.matching import perfect
+from ..intrinsics.registration import intrinsic_called, keyed
 from ..refusals import BindingConflictError, IntrinsicError, NestOrderError
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, enclosing, find, replace_loop
@@ -52,24 +52,25 @@ class Tensorize(Step):
     four products at once. Loops are mapped to the intrinsic's indices by their roles, ends that four does not divide are padded with
     zeros. Invariant: the same sums; of whole numbers they are the same to the last bit, of others they are taken in the order of ``k``.
 
-    The map has to be a product: this step is algebra, and reads what is computed.
+    The map has to be the intrinsic's: this step is algebra, and reads what is computed. An intrinsic that somebody registered is named with
+    its digest, ``mine.rank_update@0f3a...``, so that a record says which one it was; the name alone stands for the one that is here.
     """
 
     effect = "reassociates"
     block: LoopRef
     intrinsic: Keyword
 
+    def __post_init__(self) -> None:
+        if isinstance(self.intrinsic, str):
+            object.__setattr__(self, "intrinsic", keyed(self.intrinsic))
+
     def apply(self, nest: Nest) -> Nest:
         loop = find(nest, self.block, self)
-        intrinsic = INTRINSICS.get(self.intrinsic)
-        if intrinsic is None:
-            close = get_close_matches(self.intrinsic, INTRINSICS, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(INTRINSICS)}."
-            raise IntrinsicError(f"{self}: there is no intrinsic {self.intrinsic!r:.40}", hint=hint)
-        if not loop.is_block:
-            raise NestOrderError(f"{self}: {self.block} is no block", hint="Blockize the loop first.")
         try:
-            matched(nest, loop, intrinsic)
+            intrinsic = intrinsic_called(self.intrinsic)
+            if not loop.is_block:
+                raise NestOrderError(f"{self}: {self.block} is no block", hint="Blockize the loop first.")
+            check_computed(nest, loop, intrinsic)
         except IntrinsicError as reason:
             raise IntrinsicError(f"{self}: {reason.message}", hint=reason.hint, reached=reason.reached) from reason
-        return nest.replace(body=replace_loop(nest.body, loop.name, (dataclasses.replace(loop, intrinsic=intrinsic.name),)))
+        return nest.replace(body=replace_loop(nest.body, loop.name, (dataclasses.replace(loop, intrinsic=intrinsic.key),)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,26 +10,61 @@ from pymbolic import var
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ..kernel.operations import ProductTile, VectorOperation, Verb, c_type
-from ..tree.nest import For, Nest, Place, Tile
+from ..kernel.operations import BlockFunction, ProductTile, VectorOperation, Verb, c_type
+from ..tree.nest import For, Nest, Place, Statement, Tile
 from ..tree.parallel import memory_of
-from .matching import IterationCount, MatchedProduct
+from .counts import IterationCount
+from .function_intrinsic import FunctionIntrinsic
+from .function_matching import MatchedFunction, matched_function
+from .matching import MatchedProduct, matched
+from .registration import AnyIntrinsic
 
 Read = Callable[[Place], Expression]
 Write = Callable[[Affine], Expression]
 
 
 @dataclass(frozen=True)
-class ProductCall:
-    """A call for loopy: the first vector of the tile of sums, and what becomes of it."""
+class BlockCall:
+    """A call for loopy: the first element, or vector, that the block writes, and what becomes of it."""
 
     operation: VectorOperation
     target: Expression
     value: Expression
 
 
-def product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Write) -> ProductCall:
-    """The call of a product that was matched. ``read`` writes an element, ``expression`` an affine expression."""
+def block_call(nest: Nest, block: For, intrinsic: AnyIntrinsic, read: Read, expression: Write) -> tuple[Statement, BlockCall]:
+    """The statement of a block under what is left of its conditions, and the call that computes it.
+
+    ``read`` writes an element, ``expression`` an affine expression. Raises :class:`~feinsum_fuse.schedule.refusals.IntrinsicError` for a
+    block that the intrinsic does not compute.
+    """
+    if isinstance(intrinsic, FunctionIntrinsic):
+        function = matched_function(nest, block, intrinsic)
+        return dataclasses.replace(function.statement, guards=function.guards), _function_call(nest, function, read, expression)
+    product = matched(nest, block, intrinsic)
+    return dataclasses.replace(product.statement, guards=product.guards), _product_call(nest, product, read, expression)
+
+
+def _function_call(nest: Nest, found: MatchedFunction, read: Read, expression: Write) -> BlockCall:
+    """The call of a function that was matched: places, distances along the indices of each, counts."""
+    intrinsic = found.intrinsic
+    origin = {loop.name: Affine((), 0) for loop in found.chain}
+    places = [read(place.substituted(origin)) for place in found.places]
+    distances = [
+        _apart(place, found.innermost(index), read)
+        for tensor, place in zip(intrinsic.tensors, found.places, strict=True)
+        for index in intrinsic.indices[tensor]
+    ]
+    counts = [_least(found.counts[index], expression) for index in intrinsic.roles]
+    axes = tuple(tuple(list(intrinsic.roles).index(index) for index in intrinsic.indices[tensor]) for tensor in intrinsic.tensors)
+    function = BlockFunction(intrinsic.name, intrinsic.digest, intrinsic.meaning, intrinsic.text, axes, intrinsic.reduce is not None)
+    element = c_type(nest.dtype_of(found.places[0].source))
+    operation = VectorOperation(Verb.CALL, element, 1, called=function)
+    return BlockCall(operation, places[0], var(operation.name)(*places, *distances, *counts))
+
+
+def _product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Write) -> BlockCall:
+    """The call of a product that was matched."""
     place = found.statement.target
     tile = nest.tiles[place.source]
     origin = {loop.name: Affine((), 0) for loop in found.chain}
@@ -45,7 +81,7 @@ def product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Writ
     ]
     counts = [_least(count, expression) for count in (found.rows, found.columns, found.depth)]
     places = (target, read(found.left.substituted(origin)), read(found.right.substituted(origin)))
-    return ProductCall(operation, target, var(operation.name)(*places, *_of_sums(tile, found), *distances, *counts))
+    return BlockCall(operation, target, var(operation.name)(*places, *_of_sums(tile, found), *distances, *counts))
 
 
 def _of_sums(tile: Tile, found: MatchedProduct) -> tuple[int, int]:
