@@ -87,6 +87,10 @@ _BODIES = {
     "memory_lone": _LONE.format("MEMORY_LONE"),
     "apart": _LONE.format("APART"),
     "memory_apart": _LONE.format("MEMORY_APART"),
+    "unpack": "for (int i = 0; i < n; ++i) { a0 = x[i] * u; UNPACK }",
+    "scattered": "REAL s = p[r & 63]; for (int i = 0; i < n; ++i) q[i * APART_LANES] = s * p[i * APART_LANES] + p[i];",
+    "gathered": "REAL s = p[r & 63]; for (int i = 0; i < n; ++i) q[i] = s * p[i * APART_LANES];",
+    "forwarded": "for (int i = 0; i < n; ++i) { FILLED a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -244,6 +248,9 @@ class CoreBench:
             "MEMORY_APART": lone.format(self._memory_rows, apart),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
+            "APART_LANES": "17",
+            "UNPACK": " ".join(f"q[{k * 272} + i] = a0.s{k:x};" for k in range(lanes)) if lanes > 1 else "",
+            "FILLED": "q[0] = p[i]; q[1] = p[i + 64];",
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))

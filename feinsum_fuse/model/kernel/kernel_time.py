@@ -14,7 +14,7 @@ from ...lowering.starting_point import unscheduled
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
-from .basic_blocks import BasicBlock, blocks, in_registers
+from .basic_blocks import BasicBlock, average_trips, blocks, in_registers, stride
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
@@ -173,7 +173,33 @@ class _Timing:
         for block, cases, between in straight:
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
             found.append(self._part(block, cases, between, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
+        found = [replace(part, core=part.core + more * (part.stretch / self.machine.cores)) for part, more in zip(found, self._forwarded(straight), strict=True)]
         return self._queued(straight, found)
+
+    def _forwarded(self, straight: list[tuple[BasicBlock, _Cases, float]]) -> list[float]:
+        """Seconds of one core in which each block waits for stores that are narrower than the vectors it loads."""
+        waits = []
+        for block, cases, _ in straight:
+            most = 0.0
+            for line in block.lines:
+                if not line.is_vector:
+                    continue
+                for place in line.statement.operands:
+                    if place.source not in self.nest.tiles or place.source in self.registers or line.lane.name not in place.loops or stride(self.nest, place, line.lane.name) != 1:
+                        continue
+                    for other, written, _ in straight:
+                        if other is block or not any(one.statement.target.source == place.source and one.lane is None for one in other.lines):
+                            continue
+                        code = max(written, key=lambda c: c[0])[1]
+                        if code.lanes > 1:
+                            continue
+                        common = [a for a, b in zip(block.above, other.above) if a is b]
+                        times = math.prod(average_trips(loop, block.above[:depth]) for depth, loop in enumerate(common))
+                        stores = other.trips * other.entries / times
+                        if stores <= self.machine.figure("store_queue"):
+                            most = max(most, times * self.machine.variable("forwarded_seconds", 0.0))
+            waits.append(most)
+        return waits
 
     def _queued(self, straight: list[tuple[BasicBlock, _Cases, float]], parts: list[BlockTime]) -> list[BlockTime]:
         """The blocks where stores of what several loops have computed wait for their lines while the core goes on."""

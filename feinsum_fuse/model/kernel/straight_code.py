@@ -57,7 +57,24 @@ class Straight:
             self._turned * second("spilled"),
             self._storing,
         ]
+        ports.append(self._apart_neighbours)
         return max(ports) + self.functions
+
+    @property
+    def _apart_neighbours(self) -> float:
+        """Seconds of an iteration of a scalar loop whose neighbours lie apart, of which compilers may make gathers and scatters."""
+        if not self.is_independent or self.vectorised > 1:
+            return 0.0
+        loop = self.block.loop
+        assert loop is not None
+        found = 0.0
+        for line in self.block.lines:
+            t = stride(self.nest, line.statement.target, loop.name)
+            if t != 1:
+                found += self.machine.variable("scattered_seconds", 0.0)
+            else:
+                found += self.machine.variable("gathered_seconds", 0.0)
+        return found
 
     @property
     def _storing(self) -> float:
@@ -75,18 +92,26 @@ class Straight:
     def vectorised(self) -> int:
         """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
         loop = self.block.loop
-        if loop is None or len(loop.limits) > 1:
-            return 1
-        if any(line.lane is not None or line.unrolled for line in self.block.lines):
+        if loop is None or not self.is_independent:
             return 1
         for line in self.block.lines:
-            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name not in ONE_INSTRUCTION):
-                return 1
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
-            target = stride(self.nest, line.statement.target, loop.name)
-            if target != 1 or any(step not in (0, 1) for step in steps) or line.statement.guards:
+            if stride(self.nest, line.statement.target, loop.name) != 1 or any(step not in (0, 1) for step in steps):
                 return 1
         return self._native(self.block.lines[0])
+
+    @cached_property
+    def is_independent(self) -> bool:
+        """Whether it is a loop over scalars none of whose iterations waits for another."""
+        loop = self.block.loop
+        if loop is None or len(loop.limits) > 1:
+            return False
+        for line in self.block.lines:
+            if line.lane is not None or line.unrolled or line.statement.guards or not stride(self.nest, line.statement.target, loop.name):
+                return False
+            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name not in ONE_INSTRUCTION):
+                return False
+        return True
 
     def _native(self, line: CodeLine) -> int:
         return max(1, self.machine.lanes * 4 // self._itemsize(line))
