@@ -26,6 +26,8 @@ COLUMN_BYTES = 2048
 """From row to row of the matrices whose columns a calibration walks down."""
 SPILLED_COLUMNS = 3
 """Vectors of the register tile of too many sums that a calibration measures: one row's number is held beside them."""
+ENTRY_OPERATIONS = 10
+"""Around a loop: where it begins in each array, its first and last values, and the loop outside. Eight to 14 in what PoCL makes of five."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 
@@ -76,6 +78,9 @@ CYCLES: dict[str, Assumed] = {
     "memory_chain": Assumed(13.0, "a sum in memory waits for its own store; 12.9 measured on an EPYC"),
     "vector_memory_chain": Assumed(13.5, "the same on vectors; 13.8 measured on an EPYC"),
     "vector_memory_update": Assumed(2.0, "a vector in memory is changed, not waiting for the last change; 2.0 measured on an EPYC"),
+    "scattered": Assumed(1.0, "a result of a loop whose results lie apart: as a store; 1.9 measured on a Zen 5, which scatters vectors"),
+    "forwarded": Assumed(14.0, "a vector of what was just stored in pieces (Fog, Microarchitecture: 11 to 15); 19 measured on a Zen 5"),
+    "issue": Assumed(1 / 6, "six instructions a cycle (Fog, Microarchitecture: Zen 3 and Golden Cove); 0.17 measured on a Zen 5"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
     "spilled": Assumed(1.0, "a sum that finds no register is stored and loaded: as a store; 2.3 measured on a Zen 4"),
     "crowded_line": Assumed(

@@ -92,6 +92,27 @@ def drained(rows: int = 24, pitch: int = 1024, deep: int = 4) -> Spec:
     )
 
 
+def one_by_one() -> Spec:
+    """An elementwise Einsum without lanes, whose neighbours are rows."""
+    return _mapped(
+        "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = 2 * A[m, n]']}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
+    )
+
+
+def pieces(rows: int = 8) -> Spec:
+    """Products on lanes that are rows, of a column of so many rows at a time: a tile that is filled element by element and read twice."""
+    return _mapped(
+        "{rank_sizes: {M: 256, N: 64, K: 2}, bits_per_value: {All: 32}, einsums: ['Z[k, m, n] = B[k] * A[m, n]']}",
+        "[A, B, Z]",
+        f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Temporal {{rank_variable: n, tile_shape: 1}}\n"
+        "  - !Storage {tensors: [A], component: Local}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 8}\n"
+        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
 def copied_first() -> Spec:
     """A sum of exponentials whose argument goes through a tile of one element."""
     return _mapped(
@@ -134,6 +155,9 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "vector_memory_chain": (product(2, 1, registers=False), REGISTER_TILE),
     "vector_memory_update": (product(2, 1, registers=False), REGISTER_TILE),
     "pack": (columns(64, 64), REGISTER_TILE),
+    "scattered": (one_by_one(), REGISTER_TILE),
+    "forwarded": (pieces(), columns(64, 64)),
+    "issue": (scalars(16, 16, registers=False), None),
     "crowded_line": (far_sums(), far_rows()),
     "lone_line": (far_rows(), REGISTER_TILE),
     "lone_memory_line": (far_rows(), REGISTER_TILE),
@@ -268,3 +292,26 @@ def test_stores_wait_while_the_next_tile_is_computed() -> None:
 def test_what_a_loop_writes_changes_in_it() -> None:
     """The tile's place is one and the same in all iterations, its value is not: the function is called in each."""
     assert seconds(copied_first(), exp_scalar_seconds=SLOW) == pytest.approx(64 * 64 * SLOW, rel=0.1)
+
+
+def test_a_tile_of_more_stores_than_wait_has_left_the_core() -> None:
+    """Each column of eight rows is waited for; of 128 rows, more than the queue has places, none is."""
+    assert seconds(pieces(), forwarded_seconds=SLOW) == pytest.approx(256 // 8 * 64 * SLOW, rel=0.1)
+    assert seconds(pieces(128), forwarded_seconds=SLOW) == seconds(pieces(128), forwarded_seconds=1e-12)
+
+
+def test_short_loops_are_issued_with_what_stands_around_them() -> None:
+    """A loop of four operations an iteration and ten around them, twice and eight times."""
+    few, many = (seconds(reduced_scalars(deep), issue_seconds=SLOW) for deep in (2, 8))
+    assert few == pytest.approx(256 * (2 * 4 + 10) * SLOW, rel=0.35)
+    assert many - few == pytest.approx(256 * 6 * 4 * SLOW, rel=0.05)
+
+
+def reduced_scalars(deep: int) -> Spec:
+    """Sums of rows of so many elements, without lanes."""
+    return _mapped(
+        f"{{rank_sizes: {{M: 256, N: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = sum(A[m, n])']}}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Storage {tensors: [Z], component: Register}\n"
+        "  - !Temporal {rank_variable: n, tile_shape: 1}",
+    )

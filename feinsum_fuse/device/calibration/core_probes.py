@@ -15,7 +15,7 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...formats.language.reductions import REDUCTIONS
-from ...model.processor import COLUMN_BYTES, CROWDED_SETS, DIVISION, FIGURES, SPILLED_COLUMNS
+from ...model.processor import COLUMN_BYTES, CROWDED_SETS, DIVISION, ENTRY_OPERATIONS, FIGURES, SPILLED_COLUMNS
 from ...schedule.kernel.definitions import definition
 from ...schedule.kernel.operations import VectorOperation, Verb, c_type
 from ...schedule.target import Quirks
@@ -38,6 +38,14 @@ CALLS = ACCUMULATORS
 """Independent calls in an iteration: of four each waits for its own last one, which took 1.3 to 3 times as long as others fill the time."""
 UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
+APART_RESULTS = 192
+"""Results of a loop that lie a line and an element apart; with what they are made of they fill half of a first cache of 32 KiB."""
+FORWARDED = 64
+"""Vectors each of which is loaded from two elements that were stored right before, and from what was there."""
+SHORT_LOOPS = 64
+"""Sums of two loops over two elements, one in the other, each multiplied and stored."""
+SHORT_OPERATIONS = 2 * (2 * 4 + ENTRY_OPERATIONS) + ENTRY_OPERATIONS + 5
+"""Operations of one of these, as the model counts them."""
 CHAIN = 160
 """Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
 CHAIN_OPERATIONS = 2 * CHAIN + 6
@@ -87,10 +95,10 @@ _BODIES = {
     "memory_lone": _LONE.format("MEMORY_LONE"),
     "apart": _LONE.format("APART"),
     "memory_apart": _LONE.format("MEMORY_APART"),
-    "unpack": "for (int i = 0; i < n; ++i) { a0 = x[i] * u; UNPACK }",
-    "scattered": "REAL s = p[r & 63]; for (int i = 0; i < n; ++i) q[i * APART_LANES] = s * p[i * APART_LANES] + p[i];",
-    "gathered": "REAL s = p[r & 63]; for (int i = 0; i < n; ++i) q[i] = s * p[i * APART_LANES];",
-    "forwarded": "for (int i = 0; i < n; ++i) { FILLED a0 += *(__global VEC const *) q; }",
+    "scattered": "REAL s = p[r & 63]; for (int i = 0; i < n; ++i) q[i * 17] = s * p[i * 17];",
+    "short": "for (int i = 0; i < n; ++i) { REAL s = 0; for (int j = 0; j < 2; ++j)"
+    " for (int k = 0; k < 2; ++k) s += p[i * 16 + 128 * j + k]; q[i * 16] = s * p[i]; }",
+    "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
 }
 
@@ -131,6 +139,9 @@ class CoreBench:
             ("vector_memory_chain", "vector_update", 1, 1),
             ("vector_memory_update", "vector_update", UPDATES, UPDATES),
             ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
+            ("scattered", "scattered", APART_RESULTS, APART_RESULTS),
+            ("forwarded", "forwarded", FORWARDED, FORWARDED),
+            ("issue", "short", SHORT_LOOPS, SHORT_LOOPS * SHORT_OPERATIONS),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
@@ -248,9 +259,6 @@ class CoreBench:
             "MEMORY_APART": lone.format(self._memory_rows, apart),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
-            "APART_LANES": "17",
-            "UNPACK": " ".join(f"q[{k * 272} + i] = a0.s{k:x};" for k in range(lanes)) if lanes > 1 else "",
-            "FILLED": "q[0] = p[i]; q[1] = p[i + 64];",
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))

@@ -189,9 +189,7 @@ class MeasuringProcesses:
             raise
         return verdicts
 
-    def _load(
-        self, waiting: list[Loading], timeout_s: float, busy: dict[int, tuple[Loading, float]], verdicts: dict[int, Verdict]
-    ) -> None:
+    def _load(self, waiting: list[Loading], timeout_s: float, busy: dict[int, tuple[Loading, float]], verdicts: dict[int, Verdict]) -> None:
         """The verdicts one by one; ``busy``: place -> the program that the process there is building, and when its time is over."""
         while waiting or busy:
             for place in range(len(self._processes)):

@@ -14,11 +14,12 @@ from ...lowering.starting_point import unscheduled
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
-from .basic_blocks import BasicBlock, average_trips, blocks, in_registers, stride
+from .basic_blocks import BasicBlock, blocks, in_registers
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
 from .occupancy import Occupancy
+from .store_forwarding import waiting_loads
 from .straight_code import Straight
 
 
@@ -143,6 +144,8 @@ class _CorePart:
     """The same, longer by what cores that work at the same time do less: of what a core does and has for itself."""
     items: Occupancy | None
     """Of work-items as lanes."""
+    forwarded: float = 0.0
+    """Seconds in which one core's vectors wait for narrower stores that they are loaded from."""
 
 
 @dataclass(frozen=True)
@@ -170,36 +173,12 @@ class _Timing:
             fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
         found: list[BlockTime] = []
         straight = self._straight(body)
+        code = [(block, max(cases, key=lambda case: case[0])[1]) for block, cases, _ in straight]
         for block, cases, between in straight:
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
-            found.append(self._part(block, cases, between, fetched, _CorePart(share, share * busy / self.machine.together(busy), items)))
-        found = [replace(part, core=part.core + more * (part.stretch / self.machine.cores)) for part, more in zip(found, self._forwarded(straight), strict=True)]
+            of = _CorePart(share, share * busy / self.machine.together(busy), items, waiting_loads(block, code))
+            found.append(self._part(block, cases, between, fetched, of))
         return self._queued(straight, found)
-
-    def _forwarded(self, straight: list[tuple[BasicBlock, _Cases, float]]) -> list[float]:
-        """Seconds of one core in which each block waits for stores that are narrower than the vectors it loads."""
-        waits = []
-        for block, cases, _ in straight:
-            most = 0.0
-            for line in block.lines:
-                if not line.is_vector:
-                    continue
-                for place in line.statement.operands:
-                    if place.source not in self.nest.tiles or place.source in self.registers or line.lane.name not in place.loops or stride(self.nest, place, line.lane.name) != 1:
-                        continue
-                    for other, written, _ in straight:
-                        if other is block or not any(one.statement.target.source == place.source and one.lane is None for one in other.lines):
-                            continue
-                        code = max(written, key=lambda c: c[0])[1]
-                        if code.lanes > 1:
-                            continue
-                        common = [a for a, b in zip(block.above, other.above) if a is b]
-                        times = math.prod(average_trips(loop, block.above[:depth]) for depth, loop in enumerate(common))
-                        stores = other.trips * other.entries / times
-                        if stores <= self.machine.figure("store_queue"):
-                            most = max(most, times * self.machine.variable("forwarded_seconds", 0.0))
-            waits.append(most)
-        return waits
 
     def _queued(self, straight: list[tuple[BasicBlock, _Cases, float]], parts: list[BlockTime]) -> list[BlockTime]:
         """The blocks where stores of what several loops have computed wait for their lines while the core goes on."""
@@ -242,7 +221,7 @@ class _Timing:
     def _part(
         self, block: BasicBlock, cases: _Cases, between: float, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart
     ) -> BlockTime:
-        core = sum(part * straight.seconds(between) for part, straight in cases)
+        core = sum(part * straight.seconds(between) for part, straight in cases) + of.forwarded
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
         for level in self.machine.levels[1:]:

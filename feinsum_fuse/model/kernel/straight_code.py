@@ -18,7 +18,7 @@ from pymbolic.primitives import Product
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place
-from ..processor import SPILLED_COLUMNS
+from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once
 from .machine import Machine
@@ -41,7 +41,7 @@ class Straight:
         """
         once = self.block.trips * self.iteration + self._outside
         once = max(once, self._chained(between), self._apart(between), self._around)
-        return once * self.block.entries
+        return max(once, self._issuing) * self.block.entries
 
     @property
     def iteration(self) -> float:
@@ -56,25 +56,23 @@ class Straight:
             self._counts.updates * second("vector_memory_update"),
             self._turned * second("spilled"),
             self._storing,
+            self._scattered * second("scattered"),
         ]
-        ports.append(self._apart_neighbours)
         return max(ports) + self.functions
 
     @property
-    def _apart_neighbours(self) -> float:
-        """Seconds of an iteration of a scalar loop whose neighbours lie apart, of which compilers may make gathers and scatters."""
-        if not self.is_independent or self.vectorised > 1:
-            return 0.0
+    def _issuing(self) -> float:
+        """Seconds in which all operations of an entry are issued, those around a loop among them."""
+        around = ENTRY_OPERATIONS if self.block.is_loop else 0.0
+        return (self.block.trips * self.operations + around) * self.machine.seconds("issue")
+
+    @property
+    def _scattered(self) -> float:
+        """Results of an iteration of a loop over scalars, one of many that lie apart: compilers may store those of several at once."""
         loop = self.block.loop
-        assert loop is not None
-        found = 0.0
-        for line in self.block.lines:
-            t = stride(self.nest, line.statement.target, loop.name)
-            if t != 1:
-                found += self.machine.variable("scattered_seconds", 0.0)
-            else:
-                found += self.machine.variable("gathered_seconds", 0.0)
-        return found
+        if loop is None or not self._is_independent:
+            return 0.0
+        return sum(stride(self.nest, line.statement.target, loop.name) != 1 for line in self.block.lines)
 
     @property
     def _storing(self) -> float:
@@ -92,7 +90,7 @@ class Straight:
     def vectorised(self) -> int:
         """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
         loop = self.block.loop
-        if loop is None or not self.is_independent:
+        if loop is None or not self._is_independent:
             return 1
         for line in self.block.lines:
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
@@ -101,7 +99,7 @@ class Straight:
         return self._native(self.block.lines[0])
 
     @cached_property
-    def is_independent(self) -> bool:
+    def _is_independent(self) -> bool:
         """Whether it is a loop over scalars none of whose iterations waits for another."""
         loop = self.block.loop
         if loop is None or len(loop.limits) > 1:
