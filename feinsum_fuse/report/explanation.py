@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..arguments import HOOK, Kind, expect
 from ..errors import CascadeError, Error, LoweringError, MappingError, ModelError, ScheduleError
-from ..formats.mapping import Mapping, Nested, Node, Sequential, Temporal
+from ..formats.mapping import Mapping
 from ..formats.spec import Spec
 from ..lowering.lowering import lower
 from ..lowering.starting_point import unscheduled
@@ -19,6 +18,7 @@ from ..model.kernel.kernel_time import BlockTime, KernelTime, floor_lines, nest_
 from ..model.kernel.machine import Machine
 from ..presentation import table
 from ..progress import Hook, Stage
+from .mapping_changes import mapping_changes
 
 if TYPE_CHECKING:
     from ..device.program.program import Program
@@ -28,8 +28,6 @@ SHARE = 0.01
 _HEAD = ("Einsum", "what", "bound by", "time/s", "core/s", "lanes", "multiply-adds per load", "spilled")
 WORTH = 0.97
 """A change that leaves more than this part of the time is not worth its name."""
-FACTORS = (0.25, 0.5, 2, 4)
-"""By how much a tile is changed."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Explanation:
     least_lines: float
     """Lines of all arrays in main memory, each once."""
     change: Change | None
-    """The one change of a loop's tile, or of the order of two loops, that helps most; ``None`` where none does."""
+    """The one change of a loop's tile, of the order of two loops, or of what lanes run along, that helps most; ``None`` where none does."""
 
     @property
     def parts(self) -> tuple[BlockTime, ...]:
@@ -140,7 +138,7 @@ class Explanation:
 
     def _advice(self) -> str:
         if self.change is None:
-            return "No change of one tile, or of the order of two loops, is expected to help."
+            return "No change of one tile, of the order of two loops, or of one Einsum's lanes is expected to help."
         times = self.time.seconds / self.change.seconds
         return f"Expected to help most: {self.change.what}, {self.change.seconds:.4g} s ({times:.2g} times as fast)."
 
@@ -178,7 +176,7 @@ def explain(what: Program | Spec, *, cold: bool = False, progress: Hook | None =
 def _changes(spec: Spec, machine: Machine, cold: bool, progress: Hook | None) -> Iterator[Change]:
     """What becomes of the time with one change of the mapping, for every change that is legal."""
     assert spec.mapping is not None
-    variants = list(_variants(spec.mapping.nodes))
+    variants = list(mapping_changes(spec, machine))
     with Stage("trying changes", progress, len(variants)) as trying:
         for what, nodes in variants:
             trying.advance()
@@ -188,24 +186,3 @@ def _changes(spec: Spec, machine: Machine, cold: bool, progress: Hook | None) ->
             except Error:
                 continue
             yield Change(what, changed, time.seconds)
-
-
-def _name(loop: Temporal) -> str:
-    names = (loop.rank_variable,) if isinstance(loop.rank_variable, str) else loop.rank_variable.values()
-    return " and ".join(dict.fromkeys(names))
-
-
-def _variants(nodes: tuple[Node, ...]) -> Iterator[tuple[str, tuple[Node, ...]]]:
-    """The tree with one tile of another size, or with two neighbouring loops in the other order."""
-    for place, node in enumerate(nodes):
-        before, after = nodes[:place], nodes[place + 1 :]
-        if isinstance(node, Temporal):
-            tiles = dict.fromkeys(round(node.tile_shape * factor) for factor in FACTORS) if node.tile_shape > 1 else {}
-            for tile in tiles:
-                text = f"{_name(node)} in tiles of {tile} instead of {node.tile_shape}"
-                yield text, (*before, dataclasses.replace(node, tile_shape=tile), *after)
-            if after and isinstance(other := after[0], Temporal):
-                yield f"the loop over {_name(other)} outside that over {_name(node)}", (*before, other, node, *after[1:])
-        if isinstance(node, Nested | Sequential):
-            for what, below in _variants(node.nodes):
-                yield what, (*before, dataclasses.replace(node, nodes=below), *after)

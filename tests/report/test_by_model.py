@@ -38,13 +38,16 @@ def test_what_was_not_measured_is_the_formulas_alone() -> None:
 def test_the_whole_text() -> None:
     models = dict(zip(MODELS, (4e-3, 2e-3, 1e-3, 1.1e-3, 0.9e-3), strict=True))
     found = ModelsCompared((ModelledTimes("tiled", 1e-3, models, 0.25, True),))
-    assert str(found) == """\
+    assert (
+        str(found)
+        == """\
 mapping     measured  AccelForge  with caches  with a core  with launches  kernel model  energy
 tiled           1 ms        4.00         2.00         1.00           1.10          0.90  0.25 J
 mean error                  300%         100%           0%            10%           10%
 
 Columns of models are predicted over measured times. Energies are assumed, not measured; this machine has no counter of energy that can be \
 read."""
+    )
     counted = ModelsCompared(found.rows, (Joules("package-0", 3.2, 0.5),))
     assert str(counted).endswith("are assumed, not measured. The machine counted, all its work together: package-0 3.2 J in 0.5 s.")
     assert json.loads(json.dumps(counted.to_json()))["counters"] == [{"counter": "package-0", "joules": 3.2, "seconds": 0.5}]

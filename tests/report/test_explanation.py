@@ -7,7 +7,10 @@ import json
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.mapping import Spatial
 from feinsum_fuse.report.explanation import explain
+from feinsum_fuse.report.mapping_changes import mapping_changes
+from tests.model.test_each_term import columns, scalars
 from tests.model.test_kernel_time import product
 
 
@@ -31,6 +34,26 @@ def test_the_change_that_helps_is_one() -> None:
     assert found.change.seconds < 0.7 * found.time.seconds
     assert explain(found.change.spec).time.seconds == found.change.seconds
     assert "Expected to help most" in str(found)
+
+
+def test_idle_lanes_are_filled() -> None:
+    """A product of scalars leaves seven lanes of eight empty; what helps most is to use them, along the axis that lies side by side."""
+    found = explain(scalars(64, 64, registers=False))
+    assert found.idle_lanes > 0.8
+    assert found.change is not None
+    assert found.change.what == "8 lanes along n of Z"
+    better = explain(found.change.spec)
+    assert better.time.seconds == found.change.seconds < 0.25 * found.time.seconds
+    assert better.idle_lanes < 0.2
+
+
+def test_lanes_along_another_axis() -> None:
+    """Lanes that are rows are filled one by one: along the columns they are loaded. Nothing else of the tree is changed."""
+    found = explain(columns(64, 64))
+    changes = dict(mapping_changes(columns(64, 64), found.machine))
+    assert "8 lanes along n of Z instead of along m" in changes
+    lanes = [node for node in changes["8 lanes along n of Z instead of along m"] if isinstance(node, Spatial)]
+    assert [(node.rank_variable, node.component) for node in lanes] == [("n", "Lane")]
 
 
 def test_idle_cores() -> None:
