@@ -5,8 +5,11 @@ each iteration of the reduction, for all tiles. Compilers then hold no sums in r
 whole tiles pay for the one that is cut. So what a tile does is written twice, with the conditions decided before its loops; and a loop
 whose last iterations alone are cut ends before these::
 
-    for (...) { ...; if (c) ...; }       ->  if (c) for (...) { ...; ...; }  else  for (...) { ...; if (c) ...; }
+    for (...) { ...; if (c) ...; }       ->  if (c) for (...) { ...; ...; }  else  for (...) { ...; }
     for (i = 0; i < 8; ++i) { if (i < 7) ...; ... }  ->  for (i = 0; i < 7; ++i) { ...; ... }  ...
+
+A tile may be cut along several axes. Each way to cut it stands apart, too: of a value that is set under a condition, compilers keep what
+the tile before has left in it around all loops, and then have too few registers for any tile.
 
 Invariant: the same statements run in the same order. No barrier is put under a condition.
 """
@@ -23,6 +26,9 @@ from .arithmetic import Known, both, conjuncts, integer, linear, negated, simpli
 from .simplification import appended, is_fixed, shortened
 from .statement_expressions import VectorCall, array_of, within
 from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
+
+MOST_CUTS = 3
+"""Conditions on a tile of which each way to fail stands apart: their number doubles with each."""
 
 
 def with_whole_tiles_apart(body: Sequence[CStatement], known: Known, private: Container[str]) -> tuple[CStatement, ...]:
@@ -101,10 +107,39 @@ def _apart(statements: Iterator[CStatement], known: Known, around: Known | None,
     test = _all_of(guards, known)
     if test is None or any(isinstance(s, Barrier) for s in all_statements(tile)):
         return block
-    whole, cut = shortened(tile, known.where(test)), shortened(tile, known.where(negated(test, known)))
+    whole, fails = shortened(tile, known.where(test)), known.where(negated(test, known))
+    tests = conjuncts(test, p.LogicalAnd)
+    cut = _cut(tile, tests, fails) if len(tests) <= MOST_CUTS else shortened(tile, fails)
     rest = (Comment("a tile that is cut"), *cut) if any(not isinstance(s, Comment) for s in all_statements(cut)) else ()
     apart = Conditional(test, (Comment("a whole tile"), *whole), rest)
     return appended((), (*block[:start], apart, *block[end:]), known)
+
+
+def _cut(tile: Sequence[CStatement], tests: Sequence[Expression], known: Known) -> tuple[CStatement, ...]:
+    """A tile of which not all of these hold, for each way in which it may be cut."""
+    if not tests:
+        return ()
+    first, *rest = tests
+    test = simplified(first, known)
+    if test is True:
+        return _cut(tile, rest, known)
+    fails = _every_way(tile, rest, known.where(negated(test, known)))
+    if test is False or not rest:
+        return fails
+    holds = _cut(tile, rest, known.where(test))
+    return (Conditional(test, holds, fails),) if holds else (Conditional(negated(test, known), fails),) if fails else ()
+
+
+def _every_way(tile: Sequence[CStatement], tests: Sequence[Expression], known: Known) -> tuple[CStatement, ...]:
+    """A tile for each way in which these hold or fail."""
+    if not tests:
+        return shortened(tile, known)
+    first, *rest = tests
+    test = simplified(first, known)
+    if isinstance(test, bool):
+        return _every_way(tile, rest, known)
+    holds, fails = _every_way(tile, rest, known.where(test)), _every_way(tile, rest, known.where(negated(test, known)))
+    return (Conditional(test, holds, fails),) if holds else (Conditional(negated(test, known), fails),) if fails else ()
 
 
 def _guards(statement: CStatement, known: Known, private: Container[str], in_loop: bool = False) -> Iterator[Expression]:

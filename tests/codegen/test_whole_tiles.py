@@ -80,6 +80,17 @@ def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() ->
     assert loops_with_conditions(text[: text.index("else")]) == 0
 
 
+def test_each_way_in_which_a_tile_is_cut_stands_apart() -> None:
+    """No value is set under a condition of the tile's: compilers would keep what the tile before has left in it."""
+    before = (assignment("c[0] = 0"), when("t <= 2", assignment("c[1] = 0")), when("u <= 2", assignment("d[0] = 0")))
+    text = apart(*before, loop("k", 7, when("t <= 2", added("c[1]", "A[k]")), when("u <= 2", added("d[0]", "B[k]"))))
+    tests = [line for line in text if line.startswith("if")]
+    assert tests == ["if (t <= 2 && u <= 2)", "if (t <= 2)", "if (u <= 2)"]
+    cut = text[text.index("// a tile that is cut") :]
+    assert [line for line in cut if "+=" in line] == ["c[1] += A[k];", "d[0] += B[k];"]
+    assert cut.count("d[0] = 0;") == cut.count("c[1] = 0;") == 1
+
+
 def test_elements_that_are_read_under_a_condition_are_decided_before_the_loop() -> None:
     """A vector whose elements lie apart is made of such where its tile may be cut; whole tiles read them without one."""
     text = apart(loop("k", 7, added("c[0]", "B[k] * (A[8*k] if t <= 2 else 0)"), added("c[1]", "B[k + 1] * (A[8*k] if t <= 2 else 0)")))

@@ -173,58 +173,42 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                 T_private[1] = splat_float8(0.0f);
                 T_private[2] = splat_float8(0.0f);
                 T_private[3] = splat_float8(0.0f);
-              }
-              if (inside_j)
-              {
-                T_private[4] = splat_float8(0.0f);
-                if (r_0 == 0)
-                {
-                  T_private[5] = splat_float8(0.0f);
-                  T_private[6] = splat_float8(0.0f);
-                  T_private[7] = splat_float8(0.0f);
-                }
-              }
-              // k (T)
-              for (int k = 0; k < 19; ++k)
-              {
-                long const C_at = 32 * r_0 + 35 * k;
-                T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
-                if (r_0 == 0)
+                // k (T)
+                for (int k = 0; k < 19; ++k)
                 {
                   float const X_0 = X[at_i_j + k];
+                  long const C_at = 32 * r_0 + 35 * k;
+                  T_private[0] += X_0 * vload_global_float8(C[C_at]);
                   T_private[1] += X_0 * vload_global_float8(C[C_at + 8]);
                   T_private[2] += X_0 * vload_global_float8(C[C_at + 16]);
                   T_private[3] += X_0 * vload_global_float8(C[C_at + 24]);
                 }
-                if (inside_j)
-                {
-                  T_private[4] += X[at_i_j + k + 19] * vloadupto_global_float8(C[C_at], 35 - 32 * r_0);
-                  if (r_0 == 0)
-                  {
-                    float const X_0 = X[at_i_j + k + 19];
-                    T_private[5] += X_0 * vload_global_float8(C[C_at + 8]);
-                    T_private[6] += X_0 * vload_global_float8(C[C_at + 16]);
-                    T_private[7] += X_0 * vload_global_float8(C[C_at + 24]);
-                  }
-                }
-              }
-              vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
-              if (r_0 == 0)
-              {
+                vstore_local_float8(T_local[T_local_at], T_private[0]);
                 vstore_local_float8(T_local[T_local_at + 8], T_private[1]);
                 vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
                 vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
               }
-              if (inside_j)
-              {
-                vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
-                if (r_0 == 0)
+              else
+                if (inside_j)
                 {
-                  vstore_local_float8(T_local[T_local_at + 48], T_private[5]);
-                  vstore_local_float8(T_local[T_local_at + 56], T_private[6]);
-                  vstore_local_float8(T_local[T_local_at + 64], T_private[7]);
+                  T_private[4] = splat_float8(0.0f);
+                  // k (T)
+                  for (int k = 0; k < 19; ++k)
+                  {
+                    float8 const C_0 = vloadupto_global_float8(C[32 * r_0 + 35 * k], 35 - 32 * r_0);
+                    T_private[0] += X[at_i_j + k] * C_0;
+                    T_private[4] += X[at_i_j + k + 19] * C_0;
+                  }
+                  vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
+                  vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
                 }
-              }
+                else
+                {
+                  // k (T)
+                  for (int k = 0; k < 19; ++k)
+                    T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[32 * r_0 + 35 * k], 35 - 32 * r_0);
+                  vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
+                }
             }
           }
         // r in tiles of 32 (Y)
