@@ -139,7 +139,7 @@ class OwnLoops:
         nodes = self._down([v for v in outer if v not in gathered])
         for variable in gathered:
             nodes += self._cut(variable, self._line())
-        nodes += self._block(bool(copied), gathered, {along: across, second: down})
+        nodes += self._block(copied, gathered, {along: across, second: down})
         scopes = {tensor: self._scope(tensor, along, second) for tensor in copied}
         nodes += self._copies(scopes, BLOCK_SCOPE)
         if ALONG_SCOPE in scopes.values():
@@ -400,7 +400,7 @@ class OwnLoops:
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
         return not is_contiguous(access, self.lane) or row > FAR_VECTORS * self.width
 
-    def _block(self, copies: bool, gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
+    def _block(self, copies: Sequence[str], gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
         """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""
         longest = max(self.reductions, key=lambda v: self.tiles[v])
         rest = prod(self.tiles[v] for v in self.reductions if v != longest)
@@ -410,10 +410,21 @@ class OwnLoops:
         else:
             near, roomy = self._copied_near(gathered) if copies else self._kept_near(tile), 2
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
+        if usual is not None and any(self._is_turned(access, longest) for access in self.einsum.operands if access.tensor in copies):
+            usual = self._squared(usual, rest)
         if self.branch.segment.batches and self.branch.is_read_across(self.einsum):
             usual = 2 * STREAMS if self.adds_words else STREAMS  # four rows of bytes are one multiply-add
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []
+
+    def _is_turned(self, access: Access, along: str) -> bool:
+        """Whether a copy of an operand has lanes where the operand has this variable."""
+        return not self.components.on_items and self.lane in access.variables and is_contiguous(access, along)
+
+    def _squared(self, block: int, rest: int) -> int:
+        """A block of whole vectors, if a core's cache holds as many: square blocks are turned by vectors, what is left one by one."""
+        whole = max(1, block // self.lanes) * self.lanes
+        return whole if 2 * whole * rest * self.branch.plan.target.vector_bytes <= self.core_bytes else block
 
     def _copied_local(self, across: int) -> int:
         """Iterations of the reductions whose operands fit half of the local memory, for so many columns; a power of two."""

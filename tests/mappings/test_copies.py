@@ -65,3 +65,12 @@ def test_every_scope_computes_the_same(cascade: Cascade, block: int | None) -> N
 def test_the_default_mapping_copies_what_lies_along_the_lanes_for_each_of_their_tiles() -> None:
     cascade = product(512, 256, 640)
     assert Family(default_space(cascade)).mapping(Given({"scope": "along"})) == default_mapping(cascade)
+
+
+@pytest.mark.parametrize(("c", "d", "block"), [(153, 11, 16), (153, 23, 8), (300, 40, 8)])
+def test_blocks_that_are_turned_are_of_whole_vectors(c: int, d: int, block: int) -> None:
+    """B lies along ``c`` and is read along ``b``: square blocks are turned by vectors. Of ``c`` 23, 11 and 6 fit near by."""
+    cascade = ff.cascade(["Z[a, b] = A[a, c, d] * B[d, b, c]"], sizes={"A": 160, "B": 150, "C": c, "D": d})
+    noted = Noted(Given({"rows": {"Z": "a"}, "lane": "b", "copied": ("B",)}))
+    Family(default_space(cascade)).mapping(noted)
+    assert noted.taken["block of Z"] == block
