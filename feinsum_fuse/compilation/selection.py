@@ -50,7 +50,9 @@ SMALL_POINTS = 1 << 20
 SEARCH_S = 1.0
 """Seconds of search by the model."""
 SEARCH_RUNS = 200
-"""Runs of the program that a search may take at the most: whoever compiles a program runs it more often than that."""
+"""Runs of the program that a search may take, beyond its first candidates: whoever compiles a program runs it more often than that."""
+WORTH_TIMING = 0.95
+"""The part of the default mapping's predicted time below which another mapping is timed beside it: this costs one more build."""
 
 
 def selected(asked: object, options: BuildOptions) -> Chosen:
@@ -188,7 +190,7 @@ def _own(cascade: Cascade, options: BuildOptions) -> list[Fact]:
 
 
 def _by_model(cascade: Cascade, options: BuildOptions) -> tuple[Way | None, str]:
-    """What the model finds convincingly faster than the default mapping within the time that is worth it, or why there is nothing."""
+    """What the model finds faster than the default mapping, by enough to be timed beside it, or why there is nothing."""
     if points(cascade) < SMALL_POINTS:
         return None, "too small for a search to pay"
     if not default_file(options.device).exists():
@@ -197,9 +199,9 @@ def _by_model(cascade: Cascade, options: BuildOptions) -> tuple[Way | None, str]
         predicted = predictions(cascade, options.device, SEARCH_S, runs=SEARCH_RUNS)
     except Error as error:
         return None, f"the model cannot be asked: {error.message}"
-    best = convincing(predicted)
+    best = convincing(predicted, WORTH_TIMING)
     if best is None:
-        return None, f"of {len(predicted)} mappings the model finds none convincingly faster"
+        return None, f"of {len(predicted)} mappings the model finds none faster that would be worth timing"
     try:
         schedule = lower(best.spec, target=target(options.device))
     except Error as error:

@@ -22,6 +22,8 @@ ROUND = 16
 CONVINCING = 0.8
 """The part of the default mapping's predicted time below which another mapping is preferred unmeasured: the model errs by so much, and of
 many predictions the least is mostly one that errs downwards."""
+LEAST_SEEN = 60
+"""Candidates that are looked at while there is time, however short their runs are: of fewer, most are the rewritings' default mappings."""
 
 
 def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed: int = 0) -> Candidate:
@@ -35,18 +37,18 @@ def model_choice(cascade: Cascade, device: cl.Device, seconds: float = 1.0, seed
     return convincing(predicted) or next(iter(predicted))
 
 
-def convincing(predicted: Mapping[Candidate, float]) -> Candidate | None:
-    """The candidate of the least of these seconds, if they are convincingly less than those of the first, the default mapping."""
+def convincing(predicted: Mapping[Candidate, float], part: float = CONVINCING) -> Candidate | None:
+    """The candidate of the least of these seconds, if they are at most this part of those of the first, the default mapping."""
     if not predicted:
         return None
     default, best = next(iter(predicted)), min(predicted, key=lambda candidate: predicted[candidate])
-    return best if best is not default and predicted[best] <= CONVINCING * predicted[default] else None
+    return best if best is not default and predicted[best] <= part * predicted[default] else None
 
 
 def predictions(cascade: Cascade, device: cl.Device, seconds: float, *, runs: float = math.inf, seed: int = 0) -> dict[Candidate, float]:
     """Seconds that the model predicts for what a search of so many seconds finds, the default mappings first.
 
-    It ends earlier, once it has taken as long as ``runs`` runs of the best.
+    It ends earlier, once it has taken as long as ``runs`` runs of the best and has looked at :data:`LEAST_SEEN`.
     """
     begin = time.monotonic()
     found = target(device)
@@ -59,6 +61,7 @@ def predictions(cascade: Cascade, device: cl.Device, seconds: float, *, runs: fl
         seen = len(search.predicted)
         search.explore(ROUND)
         best = min((s for s in search.predicted.values() if s is not None), default=math.inf)
-        if time.monotonic() - begin > min(seconds, runs * best):
+        taken = time.monotonic() - begin
+        if taken > seconds or (taken > runs * best and len(search.predicted) >= LEAST_SEEN):
             break
     return {candidate: s for candidate, s in search.predicted.items() if s is not None}

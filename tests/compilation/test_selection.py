@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from feinsum_fuse.device.program.origin import ChosenBy
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing import turns
 from feinsum_fuse.errors import ArchiveError, MatchError, SearchError
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.tuning import model_choice
 from tests.sweeps import SLOW
 from tests.tuning.spaces import DEVICE_FILE
 
@@ -141,7 +144,7 @@ def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_models_choice_has_to_win_too(cascade: Cascade, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "SMALL_POINTS", 1)
     monkeypatch.setattr(selection, "SEARCH_S", 0.0)
-    monkeypatch.setattr(selection, "convincing", lambda predicted: list(predicted)[-1])
+    monkeypatch.setattr(selection, "convincing", lambda predicted, _: list(predicted)[-1])
     spec = ff.compile(cascade).spec
     assert spec is not None
     for times, by in (((1.0, 2.0), ChosenBy.model), ((2.0, 1.0), ChosenBy.default)):
@@ -149,6 +152,22 @@ def test_the_models_choice_has_to_win_too(cascade: Cascade, monkeypatch: pytest.
         program = ff.compile(cascade)
         assert program.origin.by is by and program.origin.reasons
         check(program)
+
+
+@pytest.mark.usefixtures("calibrated")
+def test_a_search_for_a_short_program_looks_at_some_candidates(cascade: Cascade, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as a round brings were the default mappings of its rewritings alone."""
+    seen = 0
+
+    def predicted(specs: Sequence[Spec], _: object) -> list[float]:
+        nonlocal seen
+        seen += len(specs)
+        return [1e-6] * len(specs)
+
+    monkeypatch.setattr(model_choice, "predict_all", predicted)
+    monkeypatch.setattr(model_choice, "LEAST_SEEN", 40)
+    model_choice.predictions(cascade, find_device("portable"), 60.0, runs=0.0)
+    assert 40 <= seen <= 40 + 2 * model_choice.ROUND
 
 
 @pytest.mark.usefixtures("calibrated")

@@ -147,3 +147,4 @@ def test_unmeasured_only_what_is_convincing_replaces_the_default(small: Space) -
     assert convincing({}) is None and convincing({default: 1.0}) is None
     for least, expected in ((1.01 * CONVINCING, None), (CONVINCING, others[1])):
         assert convincing({default: 1.0, others[0]: 1.5, others[1]: least}) is expected
+    assert convincing({default: 1.0, others[0]: 0.9}, 0.95) is others[0]
