@@ -1,8 +1,9 @@
 """``python -m benchmarks.suite tune|time|report``: what ``ff.tune`` reaches beside NumPy, PyTorch and XLA.
 
 ``tune`` searches each case from nothing (an empty archive, no recorded facts), writes what it found, and skips cases that it has; ``time``
-takes the programs and their peers in turns in one process; ``report`` prints what was written. ``--seed`` draws the sizes. Results lie in
-``benchmarks/suite_data/DEVICE/SEED``, one JSON file for each case. Peers are those that can be imported.
+takes the programs and their peers in turns in one process, once more with ``--again``; ``report`` prints what was written, medians of the
+times taken. ``--seed`` draws the sizes. Results lie in ``benchmarks/suite_data/DEVICE/SEED``, one JSON file for each case. Peers are those
+that can be imported.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.default_mapping import default_space
-from feinsum_fuse.model.kernel.kernel_time import nest_time
+from feinsum_fuse.model.kernel.kernel_time import nest_time, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.model.processor import starting_seconds
 from feinsum_fuse.presentation import table, yaml
 from feinsum_fuse.tuning.model_choice import model_choice
 from feinsum_fuse.tuning.tuned import Tried, Tuned
@@ -47,6 +49,7 @@ DATA = Path(__file__).resolve().parents[1] / "suite_data"
 COUNTS = (20, 60, 200)
 """Measurements after which a long search is looked at."""
 OURS = ("default", "model's choice", "tuned", "tuned, NumPy arrays")
+FLOOR, STARTED = "floor", "floor and start"
 
 
 def cascade_of(case: Case, seed: int) -> Cascade:
@@ -110,6 +113,15 @@ def bound_of(spec: Spec, device: cl.Device) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
+def start_of(spec: Spec, seconds: float) -> float:
+    """Seconds that one kernel with a group for each core needs besides so many seconds of work: its start, and the other cores' waking."""
+    machine = Machine.of(spec)
+    if machine is None:
+        return 0.0
+    waking = waking_seconds(machine, machine.cores, seconds)
+    return waking + starting_seconds(machine.arch, 1, machine.cores, seconds + waking)
+
+
 def _yaml(spec: Spec) -> str:
     return yaml(spec.replace(arch=None))
 
@@ -129,7 +141,9 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     names = [*programs, *hosts]
     found = measure_together(items, device=device, labels=names, repeats=repeats)
     times = {name: {"median_s": m.median, "spread_s": m.spread, "minimum_s": m.minimum} for name, m in zip(names, found, strict=True)}
-    return {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
+    taken = {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
+    earlier = [*data.get("earlier", []), {name: data[name] for name in taken}] if "times" in data else []
+    return taken | {"earlier": earlier, "start_s": start_of(default_space(cascade), data["tuned"]["floor_s"])}
 
 
 def _default(cascade: Cascade, device: cl.Device) -> Program:
@@ -188,42 +202,60 @@ def _works(name: str, call: Callable[[], object]) -> bool:
     return True
 
 
+def each_run(data: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Of each time that a case was timed: ours to the best peer, how many times as fast; and the tuned program's part of the floor's rate,
+    without and with what starting a kernel takes.
+    """
+    floor, found = data["tuned"]["floor_s"], []
+    for run in (*data.get("earlier", []), data):
+        times = {name: entry["median_s"] for name, entry in run["times"].items()}
+        best = min(seconds for name, seconds in times.items() if name not in OURS)
+        parts = {FLOOR: floor / times["tuned"]}
+        if "start_s" in data:
+            parts[STARTED] = (floor + data["start_s"]) / times["tuned"]
+        found.append({name: best / times[name] for name in OURS if name in times} | parts)
+    return found
+
+
 def ratios(data: Mapping[str, Any]) -> dict[str, float]:
-    """Of ours to the best peer, each: how many times as fast; and the tuned program's part of the floor's rate."""
-    times = {name: entry["median_s"] for name, entry in data["times"].items()}
-    best = min(seconds for name, seconds in times.items() if name not in OURS)
-    return {**{name: best / times[name] for name in OURS if name in times}, "floor": data["tuned"]["floor_s"] / times["tuned"]}
+    """The medians of these."""
+    runs = each_run(data)
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def report(folder: Path) -> str:
     """All cases that were timed, and geometric means."""
-    rows, means = [], []
-    for case in CASES:
-        file = folder / f"{case.name}.json"
-        data = json.loads(file.read_text()) if file.exists() else {}
-        if "times" not in data:
-            continue
-        found = ratios(data)
-        means.append(found)
-        others = {name: entry["median_s"] for name, entry in data["times"].items() if name not in OURS}
-        best = min(others, key=lambda name: others[name])
-        tuned = data["times"]["tuned"]
-        seconds, spread = tuned["median_s"], tuned["spread_s"] / tuned["median_s"]
-        sizes = " ".join(f"{rank}{size}" for rank, size in data["sizes"].items())
-        row = [case.name, sizes, f"{best} {others[best] * 1e3:.3g} ms", f"{seconds * 1e3:.3g} ms", f"{spread:.0%}"]
-        bound = " + ".join(f"{name} {part:.0%}" for name, part in list(data["tuned"].get("bound", {}).items())[:2])
-        end = [f"{case.goal:g}", str(data["tuned"]["measured"]), f"{data['interference']:.0%}", bound]
-        rows.append([*row, *(f"{found[name]:.2f}" for name in (*OURS, "floor")), *end])
-    ratio_names = ["default", "model", "tuned", "NumPy arrays", "floor"]
-    head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "measured", "others", "bound by (model)"]
+    known = {case: json.loads(file.read_text()) for case in CASES if (file := folder / f"{case.name}.json").exists()}
+    timed = {case: data for case, data in known.items() if "times" in data}
+    ratio_names = ["default", "model", "tuned", "NumPy arrays", FLOOR, STARTED]
+    head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "runs", "measured", "others", "bound by (model)"]
     remark = "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"
-    lines = [table(head, rows, numbers=11), "", remark]
-    if means:
+    lines = [table(head, [_row(case, data) for case, data in timed.items()], numbers=12), "", remark]
+    if timed:
         lines.append("")
-        for name in (*OURS, "floor"):
-            mean = statistics.geometric_mean(found[name] for found in means)
-            lines.append(f"{name}: {mean:.3f} in the geometric mean of {len(means)} cases")
+        count = min(len(each_run(data)) for data in timed.values())
+        for name in (*OURS, FLOOR, *([STARTED] if all("start_s" in data for data in timed.values()) else [])):
+            mean = statistics.geometric_mean(ratios(data)[name] for data in timed.values())
+            each = [statistics.geometric_mean(each_run(data)[run][name] for data in timed.values()) for run in range(count)]
+            runs = f" ({', '.join(f'{one:.3f}' for one in each)})" if count > 1 else ""
+            lines.append(f"{name}: {mean:.3f} in the geometric mean of {len(timed)} cases{runs}")
     return "\n".join(lines)
+
+
+def _row(case: Case, data: Mapping[str, Any]) -> list[str]:
+    """Of a case that was timed; peers and spread as they were the last time."""
+    found = ratios(data)
+    others = {name: entry["median_s"] for name, entry in data["times"].items() if name not in OURS}
+    best = min(others, key=lambda name: others[name])
+    seconds = statistics.median(run["times"]["tuned"]["median_s"] for run in (*data.get("earlier", []), data))
+    spread = data["times"]["tuned"]["spread_s"] / data["times"]["tuned"]["median_s"]
+    sizes = " ".join(f"{rank}{size}" for rank, size in data["sizes"].items())
+    row = [case.name, sizes, f"{best} {others[best] * 1e3:.3g} ms", f"{seconds * 1e3:.3g} ms", f"{spread:.0%}"]
+    bound = " + ".join(f"{name} {part:.0%}" for name, part in list(data["tuned"].get("bound", {}).items())[:2])
+    runs = " ".join(f"{run['tuned']:.2f}" for run in each_run(data))
+    interference = max(run["interference"] for run in (*data.get("earlier", []), data))
+    end = [f"{case.goal:g}", runs, str(data["tuned"]["measured"]), f"{interference:.0%}", bound]
+    return [*row, *(f"{found[name]:.2f}" if name in found else "" for name in (*OURS, FLOOR, STARTED)), *end]
 
 
 def learnt(folder: Path) -> str:
