@@ -27,6 +27,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
+from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.program.building import build, lowered
@@ -113,9 +114,12 @@ def bound_of(spec: Spec, device: cl.Device) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def start_of(spec: Spec, seconds: float) -> float:
-    """Seconds that one kernel with a group for each core needs besides so many seconds of work: its start, and the other cores' waking."""
-    machine = Machine.of(spec)
+def start_of(device: cl.Device, seconds: float) -> float:
+    """Seconds that one kernel with a group for each core needs besides so many seconds of work: its start, and the other cores' waking.
+
+    By the device's calibration; 0 for a device whose starts it does not know.
+    """
+    machine = Machine.of(known_device(device))
     if machine is None:
         return 0.0
     waking = waking_seconds(machine, machine.cores, seconds)
@@ -143,7 +147,7 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     times = {name: {"median_s": m.median, "spread_s": m.spread, "minimum_s": m.minimum} for name, m in zip(names, found, strict=True)}
     taken = {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
     earlier = [*data.get("earlier", []), {name: data[name] for name in taken}] if "times" in data else []
-    return taken | {"earlier": earlier, "start_s": start_of(default_space(cascade), data["tuned"]["floor_s"])}
+    return taken | {"earlier": earlier, "start_s": start_of(device, data["tuned"]["floor_s"])}
 
 
 def _default(cascade: Cascade, device: cl.Device) -> Program:
