@@ -17,8 +17,8 @@ from .preparation import predict_all
 from .search import Search
 from .space import Space
 
-ROUND = 16
-"""Candidates that are looked at between two looks at the clock."""
+FEWEST, ROUND = 4, 16
+"""Candidates that are looked at between two looks at the clock: as many as there seems to be time for, within these."""
 CONVINCING = 0.8
 """The part of the default mapping's predicted time below which another mapping is preferred unmeasured: the model errs by so much, and of
 many predictions the least is mostly one that errs downwards."""
@@ -56,12 +56,14 @@ def predictions(cascade: Cascade, device: cl.Device, seconds: float, *, runs: fl
     assert arch.arch is not None and arch.opencl is not None
     space = Space(cascade, arch.arch, arch.opencl, found)
     search = Search(space, seed, (), lambda candidates: predict_all([c.spec for c in candidates], found), space.defaults())
-    seen = -1
+    seen, count = -1, FEWEST
     while len(search.predicted) > seen:
         seen = len(search.predicted)
-        search.explore(ROUND)
+        search.explore(count)
         best = min((s for s in search.predicted.values() if s is not None), default=math.inf)
         taken = time.monotonic() - begin
         if taken > seconds or (taken > runs * best and len(search.predicted) >= LEAST_SEEN):
             break
+        left = (seconds - taken) * len(search.predicted) / taken if taken else math.inf
+        count = int(max(FEWEST, min(ROUND, left)))
     return {candidate: s for candidate, s in search.predicted.items() if s is not None}
