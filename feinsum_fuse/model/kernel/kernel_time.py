@@ -116,9 +116,21 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
 
 
 def waking_seconds(machine: Machine, groups: int, seconds: float) -> float:
-    """What a kernel of so many seconds takes longer because the other cores begin later than the first, which may be done by then."""
-    busy = min(groups, machine.cores)
-    return (busy - 1) / busy * min(machine.figure("wake_seconds"), busy * seconds)
+    """What a kernel of so many seconds takes longer because the other cores begin later than the first, which does more groups meanwhile.
+
+    With many groups all cores end together. Of as many groups as there are cores the others do theirs later, or the first does them, too.
+    """
+    busy, late = min(groups, machine.cores), machine.figure("wake_seconds")
+    if busy < 2 or not late or not seconds:
+        return 0.0
+    each = seconds / math.ceil(groups / busy)
+    even = (groups + (busy - 1) * late / each) / busy
+
+    def ends(first: int) -> float:
+        rest = math.ceil((groups - first) / (busy - 1))
+        return max(first * each, late + rest * each if rest else 0.0)
+
+    return max(0.0, min(ends(min(groups, first)) for first in (math.floor(even), math.ceil(even), groups)) - seconds)
 
 
 def groups_of(body: Sequence[NestItem]) -> int:
