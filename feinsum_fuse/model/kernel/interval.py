@@ -18,18 +18,18 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.76, 1.36, 311),
-    "narrow vectors": Residuals(0.73, 1.41, 493),
-    "scalars": Residuals(0.60, 1.34, 193),
-    "own caches": Residuals(0.48, 1.34, 114),
-    "shared memory": Residuals(0.30, 1.45, 148),
+    "full vectors": Residuals(0.76, 1.31, 450),
+    "narrow vectors": Residuals(0.72, 1.28, 704),
+    "scalars": Residuals(0.78, 1.46, 287),
+    "own caches": Residuals(0.61, 1.43, 149),
+    "shared memory": Residuals(0.62, 1.37, 231),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 1,259 mappings of 37 workloads measured on a Zen 4, a Zen 5 and a Xeon, with
+``python -m benchmarks.fidelity residuals`` prints them from 1,821 mappings of 45 workloads measured on a Zen 4, a Zen 5 and a Xeon, with
 what intervals from the other workloads hold of each workload. A time is known as well as its runs agree: it is between the fastest run and
 what is faster by their noise, and the ratio nearest to 1 in between counts. Of intervals with so many residuals the shortest is taken.
-Tails of 17 % in all are left out: since workloads differ, intervals of eight tenths hold less than eight tenths of a workload that is left
+Tails of 18 % in all are left out: since workloads differ, intervals of eight tenths hold less than eight tenths of a workload that is left
 out. The noise of the calibration is among them.
 """
 
