@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import prod
@@ -113,7 +113,12 @@ class Shared:
     reused: int
     """How many of the Einsums use an operand again in the next iteration."""
     is_batch: bool
-    """Whether nothing is used again and nothing lies next to one another: each iteration is a problem of its own."""
+    """Whether nothing is used again and nothing lies next to one another: each iteration is a problem of its own.
+
+    Of a number for each problem, which lies beside others', a group reads too little to matter; see ``has_numbers``.
+    """
+    has_numbers: bool = False
+    """Whether an operand is such numbers."""
 
     @classmethod
     def of(cls, einsum: Einsum, variable: str) -> Shared | None:
@@ -132,8 +137,11 @@ class Shared:
             if access.tensor in axes and (axes[access.tensor] is None or _axis(access, variable) != axes[access.tensor]):
                 return None
         reused = len(einsum.operands) > 1 and any(variable not in access.variables for access in einsum.operands)
-        alone = all(variable in a.variables and not _lies_together(a, variable) for a in (*einsum.operands, einsum.output))
-        return Shared({**self.rows, einsum.name: variable}, axes, self.extent, self.reused + reused, self.is_batch and alone)
+        numbers = [a for a in einsum.operands if a.variables == (variable,) and a.tensor not in self.axes]
+        others = [a for a in (*einsum.operands, einsum.output) if a not in numbers]
+        alone = self.is_batch and all(variable in a.variables and not _lies_together(a, variable) for a in others)
+        has_numbers = self.has_numbers or bool(numbers)
+        return Shared({**self.rows, einsum.name: variable}, axes, self.extent, self.reused + reused, alone, has_numbers)
 
 
 @dataclass(frozen=True)
@@ -243,9 +251,11 @@ class Segment:
         """The loops that all of the Einsums can share; best first.
 
         Best is what lets the most Einsums use an operand again in the next iteration, then what is longest, then what cuts lines of the
-        fewest tensors.
+        fewest tensors. Where nothing is summed up, numbers for each problem make it no batch: rows go through memory from end to end.
         """
-        return tuple(sorted(self.shared, key=lambda loop: (-loop.reused, -loop.extent, self._cut_by(loop))))
+        sums = any(einsum.reduction_variables for einsum in self.einsums)
+        found = [loop if sums or not loop.has_numbers else replace(loop, is_batch=False) for loop in self.shared]
+        return tuple(sorted(found, key=lambda loop: (-loop.reused, -loop.extent, self._cut_by(loop))))
 
     def _cut_by(self, loop: Shared) -> int:
         """How many accesses have lines along a loop."""

@@ -283,6 +283,21 @@ def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_add
     assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, beside=False))) == 2  # pieces of rows
 
 
+def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
+    """Heads with a slope each are fused one at a time; all of them for a few rows had left the last product to a kernel of its own."""
+    lines = [
+        "S[h, m, p] = Q[h, m, e] * K[h, P: p, e]",
+        "B[h, m, p] = S[h, m, p] + L[h] * (p - m)",
+        "T[h, m, p] = softmax(B[h, m, p], p)",
+        "O[h, m, f] = T[h, m, p] * V[h, P: p, f]",
+    ]
+    heads = Family(default_space(ff.cascade(lines, sizes={"H": 6, "M": 450, "P": 450, "E": 64, "F": 64}))).cascade
+    (segment,) = segments.segments(heads, heads.workload, 1 << 18, 32, beside=False)
+    assert [set(rows.values()) for rows in segment.batches] == [{"h"}]
+    rows = ff.cascade(["Q[b] = X[b, k] * X[b, k]", "Y[b, k] = X[b, k] * Q[b]"], sizes={"B": 64, "K": 5000})
+    assert not next(segments.segments(rows, rows.workload, 1 << 18, 32, beside=False)).batches  # here numbers are computed side by side
+
+
 @pytest.mark.parametrize(
     ("rows", "units", "parts", "tile"),
     [
