@@ -24,6 +24,9 @@ BUDGET = 2.0
 SETTLE = 0.3
 """Seconds after a turn of a host library. Its threads wait for more work in a loop before they sleep (OpenBLAS some 0.1 s), and take a core
 from whoever is timed next: a factor of 2 on two cores."""
+WAKE = 0.02
+"""Seconds that a subject runs after such a rest before it is timed: woken threads take some 10 ms to their pace (softmax on Intel's runtime
+0.46 ms a run in the first 2 ms, 0.26 after 8). Without it what follows a host library is slower than its neighbour of the same text."""
 LONG = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
@@ -66,8 +69,8 @@ def time_together(
 
     ``repeats`` is the number of samples of each (default: 3 to 50, as time allows). With ``evict``, it is called before each sample, and a
     sample is one run (cold); without, short programs are run repeatedly in a sample, and once more before it, since the others' turns
-    have filled the caches with their data (warm). ``after_round`` is called when each subject has had one more. Raises
-    :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
+    have filled the caches with their data (warm); for longer after a host library's. ``after_round`` is called when each subject has had
+    one more. Raises :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
     """
     expect(repeats, COUNT | NOTHING, "repeats", DeviceError)
     if repeats is not None and repeats < 1:
@@ -84,13 +87,14 @@ def time_together(
     count = 0
     while not _enough(count, repeats, time.perf_counter() - start, len(subjects)):
         for position in _turn(len(subjects), count):
-            if lingering:
+            rested = lingering
+            if rested:
                 time.sleep(SETTLE)
             lingering = len(subjects) > 1 and getattr(subjects[position], "lingers", False)
             if evict:
                 evict()
             elif len(subjects) > 1 and host[position][-1:] < [LONG]:
-                subjects[position].run(1)
+                _warm(subjects[position], WAKE if rested else 0)
             seconds, own = _sample(subjects[position], runs[position])
             if seconds < shortest:
                 hint = "Measure it warm: then several runs make a sample." if evict else ""
@@ -101,6 +105,14 @@ def time_together(
         count += 1
         after_round()
     return tuple(Samples(tuple(h), tuple(e), r) for h, e, r in zip(host, event, runs, strict=True))
+
+
+def _warm(subject: Timed, seconds: float) -> None:
+    """Run at least once, and for so long."""
+    start = time.perf_counter()
+    subject.run(1)
+    while time.perf_counter() - start < seconds:
+        subject.run(1)
 
 
 def _turn(count: int, turn: int) -> list[int]:
