@@ -124,7 +124,6 @@ class Case(Draw):
         outer = f"!Storage {{tensors: [J{', Z' if reads else ''}], component: Main}}, !Storage {{tensors: [I], component: {where}}}"
         return f"{text}{self.arch()}mapping: {{nodes: [{outer}, {copied}]}}\n"
 
-
     def network_single(self) -> str:
         """One Einsum, its tiles carried by networks."""
         self.networks = True

@@ -38,10 +38,30 @@ COUNTS, FIGURES = DATA / "files.json", DATA / "files_figures.jsonl.gz"
 COMMIT = "1c1929c2"
 """The commit of AccelForge's repository that the figures are of."""
 VARIABLES: dict[str, object] = {
-    "N_EINSUMS": 2, "M": 64, "KN": 64, "M_TILE": 4, "MAC_TILE": 2, "BATCH_SIZE": 2, "N_NEW_TOKENS": 64, "N_CACHED_TOKENS": 64,
-    "DECODE": False, "ATTENTION_TYPE": "grouped_query", "N_HEADS": 4, "N_Q_HEADS_PER_KV_HEAD": 2, "N_EMB_PER_HEAD": 16,
-    "N_HIDDEN_DIMS": 128, "N_FF_DIMS": 256, "N_SHARED_FF_DIMS": 128, "N_EXPERTS": 8, "N_EXPERTS_PER_TOKEN": 2, "MAX_N_TOKENS": 4096,
-    "N_V_DIMS": 16, "N_Q_LATENT": 32, "N_KV_LATENT": 32, "CHUNK_SIZE": 16, "N_CHUNK_TOKENS": 16,
+    "N_EINSUMS": 2,
+    "M": 64,
+    "KN": 64,
+    "M_TILE": 4,
+    "MAC_TILE": 2,
+    "BATCH_SIZE": 2,
+    "N_NEW_TOKENS": 64,
+    "N_CACHED_TOKENS": 64,
+    "DECODE": False,
+    "ATTENTION_TYPE": "grouped_query",
+    "N_HEADS": 4,
+    "N_Q_HEADS_PER_KV_HEAD": 2,
+    "N_EMB_PER_HEAD": 16,
+    "N_HIDDEN_DIMS": 128,
+    "N_FF_DIMS": 256,
+    "N_SHARED_FF_DIMS": 128,
+    "N_EXPERTS": 8,
+    "N_EXPERTS_PER_TOKEN": 2,
+    "MAX_N_TOKENS": 4096,
+    "N_V_DIMS": 16,
+    "N_Q_LATENT": 32,
+    "N_KV_LATENT": 32,
+    "CHUNK_SIZE": 16,
+    "N_CHUNK_TOKENS": 16,
 }
 """A value for each variable of the templates."""
 MACROS = "examples/arches/compute_in_memory"
@@ -69,9 +89,18 @@ THEIRS = [
 ]
 """Files with a mapping of AccelForge's own."""
 WORKLOADS = (
-    "basic/matmuls", "basic/matvecs", "basic/three_matmuls_annotated", "cnns/mobilenet/mobilenet_28", "compute_in_memory/resnet18",
-    "transformers/gpt/gpt3_6.7B", "transformers/llama/llama3_8B", "transformers/llama/llama4_scout", "transformers/mixtral/mixtral8x22B",
-    "transformers/deepseek/deepseek_v3_671B", "transformers/qwen/qwen3_8B", "transformers/mamba/mamba",
+    "basic/matmuls",
+    "basic/matvecs",
+    "basic/three_matmuls_annotated",
+    "cnns/mobilenet/mobilenet_28",
+    "compute_in_memory/resnet18",
+    "transformers/gpt/gpt3_6.7B",
+    "transformers/llama/llama3_8B",
+    "transformers/llama/llama4_scout",
+    "transformers/mixtral/mixtral8x22B",
+    "transformers/deepseek/deepseek_v3_671B",
+    "transformers/qwen/qwen3_8B",
+    "transformers/mamba/mamba",
 )
 
 

@@ -38,9 +38,7 @@ class Case:
             arguments += [lp.GlobalArg(name.strip(), np.dtype(self.dtype), shape=lengths) for name in names.split(",")]
         arguments += [lp.ValueArg(symbol, np.int32) for symbol in symbols]
         positive = " and ".join(f"{symbol} >= 1" for symbol in symbols) or None
-        return lp.make_kernel(
-            self.domain, self.text, [*arguments, ...], lang_version=(2018, 2), name=self.name, assumptions=positive
-        )
+        return lp.make_kernel(self.domain, self.text, [*arguments, ...], lang_version=(2018, 2), name=self.name, assumptions=positive)
 
 
 def parallelised(kernel: lp.TranslationUnit) -> lp.TranslationUnit:

@@ -45,9 +45,7 @@ CASES = {
         Case("bias", _LOOPS % (300, 200), "C[i,j] = sum(k, A[i,k]*B[k,j]) + b[j]", "A: M,200; B: 200,300; b: 300; C: M,300"),
         Case("mass", _LOOPS % (20, 20), "out[i,j] = sum(k, J[i]*D[j,k]*u[i,k])", "J: M; D: 20,20; u,out: M,20"),
         Case("gram", _LOOPS % (200, 200), "C[j,k] = sum(i, A[i,j]*A[i,k])", "A: M,200; C: 200,200", "float32"),
-        Case(
-            "row_sums", "[M] -> {[i,j] : 0 <= i < M and 0 <= j < 999}", "z[i] = sum(j, a[i,j]*w[j])", "a: M,999; w: 999; z: M", "float32"
-        ),
+        Case("row_sums", "[M] -> {[i,j] : 0 <= i < M and 0 <= j < 999}", "z[i] = sum(j, a[i,j]*w[j])", "a: M,999; w: 999; z: M", "float32"),
     )
 }
 
