@@ -43,8 +43,8 @@ LEFT_OUT = (
     *("rotary", "outer_mean", "cosine", "group_norm"),
     *("least_squares", "mish", "grouped_conv", "complex_product"),
 )
-"""Workloads G: of kinds that are in none of the others, up to sixty mappings each, chosen after the rules that set F led to; judged once, no rule
-is made by what is seen of them."""
+"""Workloads G: of kinds that are in none of the others, up to sixty mappings each, chosen after the rules that set F led to; judged once,
+no rule is made by what is seen of them."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
