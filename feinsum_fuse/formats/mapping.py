@@ -114,7 +114,6 @@ class TextBox(_Node):
     """A remark."""
 
 
-LoopNode = Temporal | Spatial
 Node = Storage | Toll | Temporal | Spatial | Compute | Sequential | Pipeline | Split | Nested | TextBox
 PathNode = Storage | Toll | Temporal | Spatial | Compute
 

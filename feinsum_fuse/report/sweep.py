@@ -22,8 +22,6 @@ class SweptPoint:
     latency: float
     energy: float
     floor: float
-    floor_by: str
-    """The component that the floor comes from."""
     bound_by: Mapping[str, str]
     """Einsum -> the component that bounds it."""
 
@@ -31,7 +29,7 @@ class SweptPoint:
     def of(cls, label: str, values: Mapping[str, VariableValue], found: Prediction, floor: Bounds) -> SweptPoint:
         """What was predicted."""
         slow = {str(einsum): str(component) for einsum, component in found.bottleneck.items()}
-        return cls(label, values, found.latency, found.energy, floor.latency, floor.bottleneck, slow)
+        return cls(label, values, found.latency, found.energy, floor.latency, slow)
 
     def row(self) -> list[str]:
         """Its cells in the table."""

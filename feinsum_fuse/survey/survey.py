@@ -100,10 +100,8 @@ def close(journal: SurveyJournal, archive: Path) -> None:
                     tar.add(path, os.path.join(folder.name, path.relative_to(folder)))
 
 
-SURVEY_SECONDS = 540.0
-"""Of a whole survey."""
 CLOSING_PART = 0.03
-"""Of that is kept for the summary and the archive."""
+"""Of a survey's time that is kept for the summary and the archive."""
 LEAST_SECONDS = 3.0
 """Below that a step is not begun: a process needs as long to start."""
 

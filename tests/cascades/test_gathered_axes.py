@@ -85,6 +85,8 @@ def indices(draw: st.DrawFn) -> str:
 @example(axes=["1*n", "1*n+1*k", "1*m"], reduce="max", is_product=False)  # no two points meet, and some elements have none
 @example(axes=["-1*n+4"], reduce="", is_product=False)  # backwards, and an element that has no point
 @example(axes=["-1*n+3", "1*n+1*k"], reduce="", is_product=False)  # n may be told by the second axis, but then A is read below 0
+@example(axes=["1*k+3*n+1", "1*n+1*m"], reduce="", is_product=True)  # that n ends is said by the end of the first axis alone
+@example(axes=["1*k+3*n", "1*n+1"], reduce="max", is_product=False)  # and here that the loop over the second one begins at 1
 @settings(max_examples=sweep_size(600), derandomize=True, deadline=None, database=None)
 def test_random_outputs(axes: list[str], reduce: str, is_product: bool) -> None:
     """Either the cascade comes back under its own key, or one that computes the same."""

@@ -224,7 +224,7 @@ def _read_file(file: Path, question: Callable[[Connection], T]) -> T | None:
 
 
 def _begin_reading(connection: sqlite3.Connection) -> None:
-    """TransactionStart a transaction that holds its lock: one statement is what takes it."""
+    """Begin a transaction that holds its lock: one statement is what takes it."""
     if not connection.in_transaction:
         _begin(connection)
     connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()

@@ -8,7 +8,7 @@ for the rank variables.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from constantdict import constantdict
 from loopy.symbolic import IdentityMapper
@@ -16,26 +16,33 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine, read_affine
+from ...formats.integer_sets import below, equal, integer_set
 from ..kernel.kernel import affine_expression
 from ..names import Identifiers
 from ..terms import Size
 from .instruction import Instruction
 from .rule import Computed, Element
 
+_VALUE = "a value"
+"""A coordinate beside the loops, which no loop is called like."""
+
 
 def without_gathers(found: Instruction, named: Collection[str], fresh: Identifiers) -> Instruction:
     """The instruction over rank variables: ``named`` are the loops that stand for one, which others over the output's axes do not.
 
     Of several variables that a loop can be taken for, it is the one by which operands, and after these conditions, are the shortest; none
-    by which operands are read before their arrays begin. A loop stays that conditions do not bound on both sides.
+    by which operands are read before their arrays begin. A loop stays that nothing bounds on both sides: what is no element of the output
+    is skipped, so the ends of its axes are bounds, too.
     """
+    lengths = tuple(found.sizes.get(index.bare or "") for index in found.indices)
     fixed = {name for read in found.operands.reads if isinstance(read, Computed) for name in read.arguments}
     axes = {index.bare for index in found.indices}
     waiting = _loops(found, named, fixed)
     while waiting:
         loop = waiting.pop(0)
         bounded = found if loop in axes else _with_ends(found, loop)
-        options = _beginnings(bounded, loop) if loop in named else _points(bounded, loop, fresh)
+        reached = _Reached(bounded, lengths)
+        options = _beginnings(bounded, loop, reached) if loop in named else _points(bounded, loop, fresh, reached)
         inside = (option for option in options if _read_before_the_first(option) <= _read_before_the_first(found))
         shortest = min(inside, key=_length, default=found)
         if _length(shortest) < _length(found):
@@ -58,37 +65,81 @@ def _with_ends(found: Instruction, loop: str) -> Instruction:
     return dataclasses.replace(found, guards=(*found.guards, *ends))
 
 
-def _beginnings(found: Instruction, loop: str) -> Iterator[Instruction]:
-    """The instruction with a loop that starts at 0 where a condition lets it start later."""
-    size = found.sizes[loop]
-    for guard in found.guards:
-        if guard.terms == ((loop, 1),) and guard.constant < 0 and isinstance(size, int) and size + guard.constant > 0:
-            yield _changed(found, loop, Affine.of({loop: 1}, -guard.constant), {loop: size + guard.constant})
+class _Reached:
+    """The points of an instruction that fall on an element of its output; ``lengths``: of the output's axes."""
+
+    def __init__(self, found: Instruction, lengths: Sequence[Size | None]) -> None:
+        self.found = found
+        self.lengths = lengths
+
+    def most(self, value: Affine) -> int | None:
+        """The largest value there of an expression over loops; ``None`` where there is none, or sizes are symbolic."""
+        found = self.found
+        if all(index.bare is not None for index in found.indices) and not found.guards:
+            sizes = _numbers(found.sizes)
+            return value.largest(sizes) if sizes.keys() >= set(value.variables) else None
+        ends = [end for index, length in zip(found.indices, self.lengths, strict=True) for end in _within(index, length)]
+        box = [end for name, size in found.sizes.items() for end in _within(Affine.variable(name), size)]
+        points = integer_set((_VALUE, *found.sizes), [*equal(value, Affine.variable(_VALUE)), *box, *ends, *found.guards])
+        largest = points.dim_max_val(0)
+        return int(largest.to_python()) if largest.is_int() else None
 
 
-def _points(found: Instruction, loop: str, fresh: Identifiers) -> Iterator[Instruction]:
+def _within(index: Affine, length: Size | None) -> tuple[Affine, ...]:
+    """``0 <= index < length``, of which a symbolic length leaves the first."""
+    return (index, below(index, length)) if isinstance(length, int) else (index,)
+
+
+def _numbers(sizes: Mapping[str, Size]) -> dict[str, int]:
+    """The sizes that are no symbols."""
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}
+
+
+def _beginnings(found: Instruction, loop: str, reached: _Reached) -> Iterator[Instruction]:
+    """The instruction with a loop that starts at 0 where no point lies before a later one."""
+    size, most = found.sizes[loop], reached.most(Affine.of({loop: -1}))
+    if isinstance(size, int) and most is not None and 0 < -most < size:
+        yield _changed(found, loop, Affine.of({loop: 1}, -most), {loop: size + most})
+
+
+def _points(found: Instruction, loop: str, fresh: Identifiers, reached: _Reached) -> Iterator[Instruction]:
     """The instruction over what conditions keep between 0 and a number, in the place of a loop that they are told by; and backwards."""
     size = found.sizes[loop]
     if isinstance(size, int):
         first = max((-guard.constant for guard in found.guards if guard.terms == ((loop, 1),)), default=0)
         count = size - first if 0 < first < size else size
         yield _changed(found, loop, Affine.of({(variable := fresh(f"{loop}_point")): -1}, size - 1), {variable: count})
-    bounds = {guard.terms: guard for guard in found.guards}
-    for guard in found.guards:
-        factor = guard.coefficients.get(loop, 0)
-        other = bounds.get((-guard).terms)
-        if abs(factor) != 1 or len(guard.terms) < 2 or other is None or guard.constant + other.constant < 0:
-            continue
-        variable = fresh(f"{loop}_point")
-        value = (Affine.variable(variable) - guard + Affine.of({loop: factor})) * factor
-        yield _changed(found, loop, value, {variable: guard.constant + other.constant + 1})
+    for told, most in _bounded(found, loop, reached):
+        factor, variable = told.coefficients[loop], fresh(f"{loop}_point")
+        value = (Affine.variable(variable) - told + Affine.of({loop: factor})) * factor
+        yield _changed(found, loop, value, {variable: most + 1})
+
+
+def _bounded(found: Instruction, loop: str, reached: _Reached) -> Iterator[tuple[Affine, int]]:
+    """Expressions from 0 to a number that tell a loop: conditions, and indices of operands whose conditions others imply."""
+    bounds: dict[tuple[tuple[str, int], ...], Affine] = {}
+    for guard in found.guards:  # of two that differ in their constant, the one that leaves fewer points
+        bounds[guard.terms] = min(guard, bounds.get(guard.terms, guard), key=lambda bound: bound.constant)
+    for guard in bounds.values():
+        if abs(guard.coefficients.get(loop, 0)) == 1 and len(guard.terms) > 1:
+            other = bounds.get((-guard).terms)
+            most = guard.constant + other.constant if other is not None else reached.most(guard)
+            if most is not None and most >= 0:
+                yield guard, most
+    for read in found.operands.reads:
+        for index in () if isinstance(read, Computed) else read.indices:
+            if abs(index.coefficients.get(loop, 0)) != 1 or len(index.terms) < 2 or {index.terms, (-index).terms} & bounds.keys():
+                continue
+            least, most = reached.most(-index), reached.most(index)
+            if least is not None and most is not None:
+                yield index + least, most + least
 
 
 def _changed(found: Instruction, loop: str, value: Affine, sizes: Mapping[str, Size]) -> Instruction:
     """The instruction with a value in a loop's place, over new loops; conditions that hold in their box go."""
     values = {loop: value}
     every = constantdict({**{name: size for name, size in found.sizes.items() if name != loop}, **sizes})
-    numbers = {name: size for name, size in every.items() if isinstance(size, int)}
+    numbers = _numbers(every)
     guards = dict.fromkeys(guard.substituted(values) for guard in found.guards)
     kept = tuple(g for g in guards if not numbers.keys() >= set(g.variables) or g.smallest(numbers) < 0)
     reads = [read if isinstance(read, Computed) else _moved(read, values) for read in found.operands.reads]
@@ -108,7 +159,7 @@ def _moved(read: Element, values: Mapping[str, Affine]) -> Element:
 
 def _read_before_the_first(found: Instruction) -> int:
     """How many indices of operands may be below 0, by the lengths of loops and by conditions on such an index itself."""
-    sizes = {name: size for name, size in found.sizes.items() if isinstance(size, int)}
+    sizes = _numbers(found.sizes)
     least = {guard.terms: -guard.constant for guard in found.guards}
     indices = [index for read in found.operands.reads if not isinstance(read, Computed) for index in read.indices]
     known = (index for index in indices if sizes.keys() >= set(index.variables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -161,7 +161,3 @@ class Floors:
                         rest[homes] = np.minimum(rest.get(homes, np.full(2, np.inf)), least + ahead)
             result.append(rest)
         return result
-
-
-GoalFunction = Callable[[Floats], Floats]
-"""Figures, (rows, 2), to the number that is to be small."""
