@@ -74,7 +74,7 @@ def test_the_table_and_the_picture(invoke: Invoke, files: list[str], tmp_path: P
 
 def test_the_chart_has_a_line_for_each_combination_and_its_floor() -> None:
     points = [
-        SweptPoint("tiled", {"M": m, "TM": t}, 1e-6 * m * t, 1.0, 1e-7 * m, "Main", {"Z": "Main"}) for t in (1, 2) for m in (32, 8, 16)
+        SweptPoint("tiled", {"M": m, "TM": t}, 1e-6 * m * t, 1.0, 1e-7 * m, {"Z": "Main"}) for t in (1, 2) for m in (32, 8, 16)
     ]
     chart = swept(Sweep(("M", "TM"), tuple(points)))
     assert [(series.name, series.dashed) for series in chart.series] == [
@@ -82,7 +82,7 @@ def test_the_chart_has_a_line_for_each_combination_and_its_floor() -> None:
     ]  # fmt: skip
     assert chart.series[2].x == (8, 16, 32) and chart.series[2].y == pytest.approx((16e-6, 32e-6, 64e-6))
     assert chart.x.log and not chart.x.categories
-    named = [SweptPoint("tiled", {"KIND": kind}, 1e-6, 1.0, 0.0, "Main", {}) for kind in ("b", "a")]
+    named = [SweptPoint("tiled", {"KIND": kind}, 1e-6, 1.0, 0.0, {}) for kind in ("b", "a")]
     assert swept(Sweep(("KIND",), tuple(named))).x.categories == ("b", "a")
 
 
