@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from feinsum_fuse.cascades.rewriting.one_pass import OnePass
+from feinsum_fuse.errors import TransformError
 from feinsum_fuse.patterns.parameters import OneOf, Powers
 from feinsum_fuse.patterns.roles import Pattern
 from feinsum_fuse.patterns.sketch import Sketch
@@ -126,3 +127,33 @@ def elementwise_chain(sketch: Sketch, tile: int) -> Sketch:
     """
     first = sketch.matched[0]
     return sketch.decided(rows=(first.name, first.longest("batch", "left", "right")), tile=tile)
+
+
+LINE = 16
+"""Elements of float32 in a line of most caches: groups that take columns take whole lines."""
+
+
+@transform(
+    ELEMENTWISE,
+    parameters={"along": OneOf(("written", "read")), "groups": OneOf(("rows", "columns")), "tile": Powers(1, 1024, 64)},
+    source="blocked transposition and streaming: Intel, Optimization Reference Manual, 3.7 and 5.7",
+)
+def element_by_element(sketch: Sketch, along: str, groups: str, tile: int) -> Sketch:
+    """One Einsum without a reduction: lanes along what lies together in the output, or in an operand that lies otherwise.
+
+    ::
+
+        for tiles of rows, or of lines of columns, on groups
+          for rows
+            for vectors: lanes = elements that are written, or read, together
+              Y[row, lanes] = f(X[row, lanes])
+    """
+    if len(sketch.cascade.einsums) > 1:
+        raise TransformError("the cascade has other Einsums, whose rows these are", hint="networks.elementwise_chain takes a chain.")
+    (roles,) = sketch.matched
+    written = roles.einsum.output_variables
+    last = [access.variables[-1] for access in roles.einsum.operands if access.variables]
+    lane = next((variable for variable in last if along == "read" and variable in written[:-1]), written[-1])
+    others = [variable for variable in written if variable != lane and roles.length(variable) > 1]
+    row = max(others, key=roles.length) if others and groups == "rows" else lane
+    return sketch.decided(rows=(roles.name, row), tile=tile * LINE if row == lane else tile).decided(roles.name, lane=lane)

@@ -55,6 +55,8 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "spread by weights": (["A[m] = W[m,p] * X[m,p]", "B[m] = W[m,p] * (X[m,p] - A[m]) * (X[m,p] - A[m])"], {"M": 5, "P": 37}),
     "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
     "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
+    "one map": (["Y[m,n] = gelu(X[m,n]) + R[n,m]"], {"M": 37, "N": 53}),
+    "a row of maps": (["Y[i] = exp(X[i])"], {"I": 1031}),
     "product of bytes": (["Z[m,n] = A[m,k] * B[k,n]"], {"M": 13, "N": 21, "K": 11}),
 }
 TYPES = {"product of bytes": {"A": "int8", "B": "uint8", "Z": "int32"}}
@@ -70,6 +72,7 @@ QUICK = {
     ("convolution", "convolutions.as_product"): "float32",
     ("perceptron", "networks.fused_perceptron"): "float32",
     ("grouped attention", "networks.split_keys"): "float32",
+    ("one map", "networks.element_by_element"): "float32",
     ("variance", "networks.one_pass"): "float64",
     ("spread by weights", "networks.one_pass"): "float32",
 }
