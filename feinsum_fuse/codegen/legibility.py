@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
-from .repeats import loop_names, with_loads, with_names, with_starts
+from .repeats import loop_names, with_lines_once, with_loads, with_names, with_starts
 from .simplification import joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
 from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
@@ -31,6 +31,7 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
         body = tuple(renamed(changed(statement, substitution), names) for statement in body)
     private = frozenset(name for name, variable in kernel.variables.items() if variable.memory == "private")
     apart = joined(with_whole_tiles_apart(joined(shortened(body, known)), known, private))
+    apart = tuple(with_lines_once(apart))
     result = with_starts(apart, _starts(kernel, description))
     taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
     taken |= {*loop_names(result), *kernel.variables, kernel.head.name}

@@ -27,6 +27,9 @@ QUIRKS = {POCL_PLATFORM: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rustic
 """Platform -> what its devices are known to get wrong."""
 GROUP_PARTS = {POCL_PLATFORM: (32, 256)}
 """PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""
+PAGES_AHEAD = {POCL_PLATFORM: 2}
+"""While a page is read, the next one is on its way, and the one after it is asked for. Of platforms whose compiler was seen to take the
+builtin for it."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ def target(device: cl.Device) -> Target:
         nearest_cache_bytes=nearest,
         core_cache_bytes=own,
         page_bytes=mmap.PAGESIZE,
+        pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),

@@ -16,6 +16,7 @@ from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
 from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
+from ..number_types import memory_type
 from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
@@ -24,6 +25,7 @@ from ..schedule.step import Step
 from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
+from ..schedule.steps.prefetch_steps import Prefetch
 from ..schedule.steps.skip_steps import SkipTiles
 from ..schedule.steps.tile_steps import CacheWrite
 from ..schedule.steps.vector_steps import Vectorize, consecutive_axis, lane_axis
@@ -31,7 +33,7 @@ from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
 from ..schedule.tree.loops import chain_of, is_reduction
 from ..schedule.tree.masks import has_masks
-from ..schedule.tree.nest import For, LoopRef, Nest, Statement
+from ..schedule.tree.nest import For, LoopRef, Nest, Place, Statement
 from ..schedule.tree.parallel import check_kernels
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings
@@ -258,6 +260,52 @@ def _is_piece(nest: Nest, loop: For, statement: Statement, target: Target) -> bo
         return False
     near = all(lane_axis(place, loop.name) is not None and lane_axis(place, loop.name) == consecutive_axis(nest, place) for place in places)
     return near and loop.extent * np.dtype(dtype).itemsize <= target.vector_bytes
+
+
+def asked_ahead(nest: Nest, target: Target) -> Iterator[Prefetch]:
+    """The step that asks ahead for what is read as one stream, once, and is narrower in memory than what it is added up in.
+
+    A core is done with a page of such numbers before memory answers, and hardware fetches ahead within pages only.
+    """
+    if not target.pages_ahead:
+        return
+    found: dict[tuple[str, str], None] = {}
+    for above, statement in nest.points:
+        if statement.role != "update" or not above or above[-1].binding != "vector":
+            continue
+        wide = memory_type(nest.dtype_of(statement.target.source)).itemsize
+        for place in statement.operands:
+            narrow = memory_type(nest.dtype_of(place.source)).itemsize < wide
+            if narrow and is_read_once(nest, place, above, target):
+                found[statement.einsum, nest.tensor_of(place.source)] = None
+    for einsum, tensor in found:
+        step = Prefetch(einsum, tensor, target.pages_ahead * target.page_bytes, target.line_bytes)
+        if _after(nest, [step]) is not None:
+            yield step
+
+
+def is_read_once(nest: Nest, place: Place, above: Sequence[For], target: Target) -> bool:
+    """Whether an array in memory is read from end to end, or in pieces of more than a page, by these loops around a statement.
+
+    It is larger than the caches that cores have of their own: what lies there is not asked for.
+    """
+    source = nest.sources.get(place.source)
+    if source is None or (source.is_rule and not source.is_direct) or source.consecutive_axis != -1 or None in source.shape:
+        return False
+    shape = [size for size in source.shape if size is not None]
+    itemsize = memory_type(source.dtype).itemsize
+    if prod(shape) * itemsize <= target.units * target.core_cache_bytes:
+        return False
+    steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    run = 1
+    for loop in reversed(above):
+        if loop.extent == 1:
+            continue
+        step = sum(index.coefficients.get(loop.name, 0) * apart for index, apart in zip(place.indices, steps, strict=True))
+        if not step or loop.extent is None or (step != run and run * itemsize <= target.page_bytes):
+            return False
+        run *= loop.extent
+    return True
 
 
 def tensorized(nest: Nest) -> Iterator[Step]:

@@ -99,6 +99,8 @@ class Target:
     """Of the largest cache that a core has for itself."""
     page_bytes: int = 4096
     """Of a page of memory, as the system hands it out."""
+    pages_ahead: int = 0
+    """How many pages ahead of a stream its lines are best asked for; 0 where that is left to the hardware."""
     units: int = 1
     """Cores that run work-groups side by side."""
     shares_host_memory: bool = False

@@ -17,6 +17,22 @@ _WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
 """A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""
 
 
+_ASK_FOR = """
+#ifdef __clang__
+#define ask_for(at) __builtin_prefetch((void const *)(size_t)(at))
+#else
+#define ask_for(at) (void)(at)
+#endif"""
+"""OpenCL's own ``prefetch`` is a call in PoCL that does nothing."""
+
+
+def _ahead(operation: VectorOperation) -> str:
+    """The OpenCL C text of a load that asks for a line behind what it loads."""
+    (space,), name, load = operation.spaces, operation.name, operation.not_ahead.name
+    names = "x, count" if operation.is_counted else "x"
+    return f"#define {name}({names}) (ask_for((__{space} char const *)&(x) + {operation.distance}), {load}({names}))"
+
+
 def _iota(element: str, lanes: int) -> str:
     return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
 
@@ -25,6 +41,11 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
     """What an operation needs, each with a name that says where it stands among the others."""
     if operation.called is not None:
         yield f"14_{operation.name}", operation.called.definition
+        return
+    if operation.distance:
+        yield from definitions(operation.not_ahead, quirks)
+        yield "09_ask_for", _ASK_FOR
+        yield f"11_{operation.name}", _ahead(operation)
         return
     lanes = operation.lanes
     if operation.element == ELEMENT:

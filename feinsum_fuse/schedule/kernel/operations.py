@@ -152,6 +152,9 @@ class VectorOperation:
     extent: Extent = Extent.WHOLE
     tile: ProductTile | None = None
     called: BlockFunction | None = None
+    distance: int = 0
+    """Of a load: so many bytes behind what it loads memory is asked for a line, of ``line`` bytes; 0: it is not."""
+    line: int = 0
 
     def __hash__(self) -> int:
         # Each expression with a call asks for it, and the name is kept.
@@ -165,7 +168,7 @@ class VectorOperation:
         what = self.verb.value + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
         if self.verb is Verb.LANE:
             what += str(self.lane)
-        words = [what, *self.spaces]
+        words = [what, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         if (tile := self.tile) is not None:
             words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}"]
         return "_".join((*words, self.vector))
@@ -231,6 +234,11 @@ class VectorOperation:
         if self.called is not None:
             return len(self.called.axes)
         return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
+
+    @cached_property
+    def not_ahead(self) -> VectorOperation:
+        """The same without asking for anything."""
+        return replace(self, distance=0, line=0) if self.distance else self
 
     @cached_property
     def uncounted(self) -> VectorOperation:

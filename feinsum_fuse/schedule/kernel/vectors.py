@@ -262,7 +262,9 @@ class VectorWriter:
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
             counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
-            loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent)
+            ahead = self.statement.ahead.get(place.source)
+            asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
+            loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent, **asked)
             return loaded if is_stored else self._converted(loaded, dtype)
         return self.call(Verb.PACK, *(self._single(place, lane) for lane in range(self.lanes)))
 

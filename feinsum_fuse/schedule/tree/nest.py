@@ -96,6 +96,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class AskedAhead:
+    """How many bytes ahead of its vectors an array's lines are asked for, and how many bytes a line has."""
+
+    distance: int
+    line: int
+
+
+@dataclass(frozen=True)
 class Statement:
     """``target = value(operands)``, or with ``reduce`` ``target = target (reduce) value(operands)``.
 
@@ -114,6 +122,8 @@ class Statement:
     guards: tuple[Affine, ...] = ()
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
+    ahead: constantdict[str, AskedAhead] = field(default_factory=constantdict)
+    """Array -> how far ahead of what is read of it memory is asked."""
 
     @property
     def sources(self) -> set[str]:
@@ -137,6 +147,7 @@ class Statement:
             tuple([guard.substituted(values) for guard in self.guards]),
             loops(self.first),
             loops(self.later),
+            self.ahead,
         )
 
 
@@ -472,4 +483,5 @@ def pretty_statement(statement: Statement) -> str:
     conditions += [f"first of {', '.join(statement.first)}"] if statement.first else []
     conditions += [f"not first of {', '.join(statement.later)}"] if statement.later else []
     suffix = f"  if {' and '.join(conditions)}" if conditions else ""
+    suffix += "".join(f"  # {source} {ahead.distance} bytes ahead" for source, ahead in statement.ahead.items())
     return f"{statement.target} {operator} {value}{suffix}"

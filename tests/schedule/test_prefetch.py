@@ -1,0 +1,136 @@
+"""Asking ahead: the same results at awkward sizes, what the tree and the text read like, when lowering asks for it, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.checking.array_traffic import traffic
+from feinsum_fuse.errors import ScheduleError
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.schedule.refusals import TileShapeError, VectorAccessError
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.step import Step
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
+from feinsum_fuse.schedule.steps.loop_steps import Reorder, Split, Unroll
+from feinsum_fuse.schedule.steps.prefetch_steps import Prefetch
+from feinsum_fuse.schedule.steps.vector_steps import Vectorize
+from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, Target
+
+from .runs import run
+from .scripts import ref, refs
+
+
+def layer(rows: int, columns: int, dtype: str = "uint8") -> Cascade:
+    return ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": rows, "K": columns}, dtypes={"W": dtype, "Other": "float32"})
+
+
+def steps(*more: Step) -> list[Step]:
+    """Lanes along what is summed, four vectors of sums side by side."""
+    script = [Explicate(), Split(ref("Z.k"), 32), Split(ref("Z.k/1"), 8), RFactor(ref("Z.k/1/1"), ref("Z.m"), "private")]
+    script += [RFactor(ref("Z.k/1/0"), ref("Z.m"), "private"), Vectorize(refs("Z.k/1/1")), Unroll(ref("Z.k/1/0"))]
+    return [*script, *more]
+
+
+def inputs(cascade: Cascade) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(1)
+    return {name: generator.integers(0, 9, cascade.fixed_shape(name)).astype(cascade.tensors[name].dtype) for name in cascade.inputs}
+
+
+@pytest.mark.parametrize("sizes", [(5, 64), (7, 97), (1, 33)], ids=str)
+def test_the_same_values(sizes: tuple[int, int]) -> None:
+    """Far behind the array's end, too; vectors that are cut among them."""
+    cascade = layer(*sizes)
+    given = inputs(cascade)
+    for more in ([], [Prefetch("Z", "W", 1 << 20)], [Prefetch("Z", "W", 64), Prefetch("Z", "x", 4096, 32)]):
+        found = run(cascade, Schedule(tuple(steps(*more))), given)["Z"]
+        np.testing.assert_array_equal(found, cascade.reference(**given)["Z"])
+
+
+def test_tree_text(golden: Callable[[str, str], None]) -> None:
+    schedule = Schedule(tuple(steps(Prefetch("Z", "W", 8192))))
+    golden("schedule_prefetch", f"{schedule}\n\n{schedule.nest(layer(7, 97).kernel())}")
+
+
+def source_of(cascade: Cascade, *more: Step) -> str:
+    return executable(Schedule(tuple(steps(*more))).apply(cascade.kernel())).source
+
+
+def asking(source: str) -> list[str]:
+    """The indices at which a kernel asks ahead."""
+    return re.findall(r"vload_ahead\d+_global_\w+\(\w+\[([^]]*)\]\)", source.partition("__kernel")[2])
+
+
+def test_a_line_is_asked_for_once() -> None:
+    """Four vectors of 8 bytes lie in one line of 32, in two of 16; vectors of 32 bytes have one each."""
+    cascade = layer(8, 64)
+    assert len(asking(source_of(cascade, Prefetch("Z", "W", 8192, 64)))) == 1
+    assert len(asking(source_of(cascade, Prefetch("Z", "W", 8192, 16)))) == 2
+    assert len(asking(source_of(cascade, Prefetch("Z", "x", 8192, 32)))) == 4
+    text = source_of(cascade, Prefetch("Z", "W", 8192))
+    assert "#define vload_ahead8192_global_uchar8(x) (ask_for((__global char const *)&(x) + 8192), vload_global_uchar8(x))" in text
+
+
+def test_bytes_are_counted_once() -> None:
+    kernel = layer(7, 97).kernel()
+    plain, ahead = (traffic(Schedule(tuple(steps(*more))).apply(kernel)) for more in ([], [Prefetch("Z", "W", 8192)]))
+    assert plain == ahead
+
+
+def test_a_record_is_read_back() -> None:
+    schedule = Schedule(tuple(steps(Prefetch("Z", "W", 8192))))
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    renamed = schedule.renamed({"Z": "Y"}, {("Z", "k"): "j"}, {"W": "V"})
+    assert renamed.steps[-1] == Prefetch("Y", "V", 8192)
+
+
+NARROW = dataclasses.replace(ANY_DEVICE, pages_ahead=2, core_cache_bytes=1 << 16)
+"""A target whose caches are small, so that the arrays of a test are large for it."""
+
+
+def asked(cascade: Cascade, target: Target = NARROW) -> list[Step]:
+    """What the default mapping's schedule asks for ahead."""
+    return [step for step in lower(default_spec(cascade, target=target), target=target).steps if isinstance(step, Prefetch)]
+
+
+def test_what_lowering_asks_for() -> None:
+    """Numbers that are narrower in memory than their sums, in one stream, read once, from an array larger than the caches."""
+    assert asked(layer(512, 512)) == [Prefetch("Z", "W", 2 * NARROW.page_bytes, NARROW.line_bytes)]
+    assert asked(layer(512, 512, "float32")) == []  # as wide as its sums
+    assert asked(layer(64, 512)) == []  # stays in a cache
+    assert asked(layer(512, 512), dataclasses.replace(NARROW, pages_ahead=0)) == []
+    assert asked(layer(512, 512), dataclasses.replace(ANY_GPU, core_cache_bytes=1 << 16)) == []
+    used = ff.cascade(["Z[m,n] = W[m,k] * x[k,n]"], sizes={"M": 512, "K": 512, "N": 64}, dtypes={"W": "uint8", "Other": "float32"})
+    assert asked(used) == []  # read again for each column
+    four = asked(layer(1024, 1024, "int4"))
+    assert [step.tensor for step in four if isinstance(step, Prefetch)] == ["W_packed"]
+
+
+REFUSED: dict[str, tuple[list[Step], type[ScheduleError], str]] = {
+    "no distance": (steps(Prefetch("Z", "W", 0)), TileShapeError, "0 bytes are no distance"),
+    "no line": (steps(Prefetch("Z", "W", 64, -1)), TileShapeError, "-1 bytes are no distance"),
+    "another tensor": (steps(Prefetch("Z", "V", 64)), VectorAccessError, "reads no vectors of V"),
+    "scalars": ([Explicate(), Prefetch("Z", "W", 64)], VectorAccessError, "reads no vectors of W"),
+    "lanes that lie apart": (
+        [Explicate(), Split(ref("Z.m"), 8), Reorder("Z", refs("Z.m/0 Z.k Z.m/1")), Vectorize(refs("Z.m/1")), Prefetch("Z", "W", 64)],
+        VectorAccessError,
+        "reads no vectors of W that lie together",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    script, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=message) as refused:
+        Schedule(tuple(script)).nest(layer(16, 64).kernel())
+    assert refused.value.hint
