@@ -45,7 +45,7 @@ SMALL: dict[str, tuple[Sequence[str], dict[str, int], str]] = {
         {"M": 40, "F": 60, "K": 24, "N": 20},
         "float32",
     ),
-    "convolution": (["Z[p,q,o] = A[p+r,q+s,c] * W[r,s,c,o]"], {"P": 12, "Q": 13, "O": 8, "C": 5, "R": 3, "S": 3}, "float32"),
+    "convolution": (["Z[p,q,o] = A[Y: p+r, X: q+s, c] * W[r,s,c,o]"], {"P": 12, "Q": 13, "O": 8, "C": 5, "R": 3, "S": 3}, "float32"),
     "attention": (
         [
             "S[h,m,p] = Q[h,m,e] * K[h,p,e]",
@@ -83,7 +83,9 @@ print(json.dumps([seconds(call) for call in calls]))
 
 def run(code: str, environment: Mapping[str, str]) -> list[object]:
     """What a new process prints."""
-    answer = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=dict(environment), capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=dict(environment), stdout=subprocess.PIPE, text=True, check=True
+    )
     found: list[object] = json.loads(answer.stdout.splitlines()[-1])
     return found
 
