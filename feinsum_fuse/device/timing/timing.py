@@ -24,9 +24,10 @@ BUDGET = 2.0
 SETTLE = 0.3
 """Seconds after a turn of a host library. Its threads wait for more work in a loop before they sleep (OpenBLAS some 0.1 s), and take a core
 from whoever is timed next: a factor of 2 on two cores."""
-WAKE = 0.02
-"""Seconds that a subject runs after such a rest before it is timed: woken threads take some 10 ms to their pace (softmax on Intel's runtime
-0.46 ms a run in the first 2 ms, 0.26 after 8). Without it what follows a host library is slower than its neighbour of the same text."""
+WAKE = 0.12
+"""Seconds that a subject runs after such a rest before it is timed. Woken threads share a core until the system parts them: XLA's up to
+0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the first 2 ms,
+0.26 after 8). Without it what follows a host library is slower than its neighbour of the same text, and so is the next library."""
 LONG = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
