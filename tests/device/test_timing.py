@@ -97,6 +97,19 @@ def test_what_follows_a_host_library_is_timed_once_its_threads_are_awake(clock: 
     assert [max(samples.host_ns) for samples in found] == pytest.approx([3e5, 3e5, 3e6], rel=1e-3)
 
 
+def test_beside_a_host_library_all_run_for_equally_long_before_a_sample() -> None:
+    """Of two programs whose data the last cache just holds, the one that ran longer is the faster one."""
+
+    class Library(Sleeper):
+        lingers = True
+
+    log: list[str] = []
+    time_together([Sleeper("a", 0.003, log), Sleeper("b", 0.003, log), Library("c", 0.003, log)], repeats=4)
+    counts = [log.count(name) for name in "abc"]
+    assert min(counts) > 4 * timing.WAKE / 0.003
+    assert max(counts) - min(counts) <= 4
+
+
 def test_short_programs_run_several_times_in_a_warm_sample() -> None:
     (samples,) = time_together([Sleeper("a", 1e-4, [])], repeats=2)
     assert samples.runs > 2

@@ -25,9 +25,10 @@ SETTLE = 0.3
 """Seconds after a turn of a host library. Its threads wait for more work in a loop before they sleep (OpenBLAS some 0.1 s), and take a core
 from whoever is timed next: a factor of 2 on two cores."""
 WAKE = 0.12
-"""Seconds that a subject runs after such a rest before it is timed. Woken threads share a core until the system parts them: XLA's up to
-0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the first 2 ms,
-0.26 after 8). Without it what follows a host library is slower than its neighbour of the same text, and so is the next library."""
+"""Seconds that a subject runs before a sample where such rests are: threads that slept share a core until the system parts them. XLA's did up
+to 0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the first 2 ms,
+0.26 after 8). All of them run for so long, not only who follows a rest: of three programs of one text, whose 30 MB the last cache just
+holds, the one that had run for so long took 0.345 ms, the ones behind it 0.394 and 0.437; now 0.318, 0.321 and 0.342."""
 LONG = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
@@ -69,9 +70,9 @@ def time_together(
     """Samples of all subjects, taken in turns after a warm-up, so that a machine that slows down slows all of them.
 
     ``repeats`` is the number of samples of each (default: 3 to 50, as time allows). With ``evict``, it is called before each sample, and a
-    sample is one run (cold); without, short programs are run repeatedly in a sample, and once more before it, since the others' turns
-    have filled the caches with their data (warm); for longer after a host library's. ``after_round`` is called when each subject has had
-    one more. Raises :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
+    sample is one run (cold); without, short programs are run repeatedly in a sample, and before it once more, since the others' turns have
+    filled the caches with their data, or for ``WAKE`` seconds where one of them is a host library (warm). ``after_round`` is called when
+    each subject has had one more. Raises :class:`~feinsum_fuse.errors.DeviceError` for a cold sample too short for the clock.
     """
     expect(repeats, COUNT | NOTHING, "repeats", DeviceError)
     if repeats is not None and repeats < 1:
@@ -84,18 +85,18 @@ def time_together(
         for subject in subjects:
             subject.run(1)
     lingering = len(subjects) > 1 and any(getattr(subject, "lingers", False) for subject in subjects)
+    warm_up = WAKE if lingering else 0.0
     start = time.perf_counter()
     count = 0
     while not _enough(count, repeats, time.perf_counter() - start, len(subjects)):
         for position in _turn(len(subjects), count):
-            rested = lingering
-            if rested:
+            if lingering:
                 time.sleep(SETTLE)
             lingering = len(subjects) > 1 and getattr(subjects[position], "lingers", False)
             if evict:
                 evict()
             elif len(subjects) > 1 and host[position][-1:] < [LONG]:
-                _warm(subjects[position], WAKE if rested else 0)
+                _warm(subjects[position], warm_up)
             seconds, own = _sample(subjects[position], runs[position])
             if seconds < shortest:
                 hint = "Measure it warm: then several runs make a sample." if evict else ""
