@@ -25,10 +25,10 @@ SETTLE = 0.3
 """Seconds after a turn of a host library. Its threads wait for more work in a loop before they sleep (OpenBLAS some 0.1 s), and take a core
 from whoever is timed next: a factor of 2 on two cores."""
 WAKE = 0.12
-"""Seconds that a subject runs before a sample where such rests are: threads that slept share a core until the system parts them. XLA's did up
-to 0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the first 2 ms,
-0.26 after 8). All of them run for so long, not only who follows a rest: of three programs of one text, whose 30 MB the last cache just
-holds, the one that had run for so long took 0.345 ms, the ones behind it 0.394 and 0.437; now 0.318, 0.321 and 0.342."""
+"""Seconds that a subject runs before a sample where such rests are: threads that slept share a core until the system parts them. XLA's
+did up to 0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the
+first 2 ms, 0.26 after 8). All of them run for so long, not only who follows a rest: of three programs of one text, whose 30 MB the last
+cache just holds, the one that had run for so long took 0.345 ms, the ones behind it 0.394 and 0.437; now 0.318, 0.321 and 0.342."""
 LONG = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
