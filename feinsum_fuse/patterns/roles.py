@@ -67,6 +67,11 @@ class Roles:
         """The Einsum's name."""
         return self.einsum.name
 
+    def __str__(self) -> str:
+        having = [f"{len(names)} {role} ({', '.join(names)})" for role, names in self.variables.items() if names]
+        count = len(self.einsum.operands)
+        return ", ".join([f"{count} operand{'s' * (count != 1)}", *having])
+
     def longest(self, *roles: str) -> str | None:
         """The longest variable with one of these roles; ``None`` if there is none."""
         found = [v for role in roles for v in self.variables[role]]

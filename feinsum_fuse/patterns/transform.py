@@ -23,6 +23,9 @@ from .sketch import Sketch
 
 SketchFunction = Callable[..., Sketch]
 ParameterCondition = Callable[[Mapping[str, ParameterValue], Target], bool]
+SHOWN = 4
+"""Einsums of which a refusal says what they have."""
+UNKNOWN = "no roles, since its sizes are symbolic, it is a recurrence, or it scatters"
 _CASCADE, _TARGET = instance("a Cascade", Cascade), instance("a Target", Target)
 
 
@@ -106,7 +109,9 @@ class Transform:
         matched = self.matched(cascade)
         if not matched:
             pattern = "; then ".join(map(str, self.patterns))
-            raise TransformError(f"the transform {self.name} is for other Einsums: {pattern}", hint="ff.transforms_for lists what applies.")
+            own = "; ".join(f"{e.name} has {Roles.of(e) or UNKNOWN}" for e in cascade.einsums[:SHOWN])
+            hint = f"{own}. ff.transforms_for lists what applies."
+            raise TransformError(f"the transform {self.name} is for other Einsums: {pattern}", hint=hint)
         return self.function(Sketch(cascade, target, matched), **self._point(cascade, target, parameters))
 
     def _point(self, cascade: Cascade, target: Target, given: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
