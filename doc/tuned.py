@@ -14,7 +14,7 @@ sys.path.insert(0, str(DOC.parent))
 
 from benchmarks.suite.__main__ import DATA, ratios  # noqa: E402
 
-RESULTS = DATA / "portable-computing-language-pthread-amd-epyc-2" / "4"
+RESULTS = DATA / "portable-computing-language-pthread-amd-epyc-2-family-26-model-2" / "9"
 SHOWN = {
     "square": "square product",
     "tall": "tall product",
@@ -22,6 +22,7 @@ SHOWN = {
     "attention": "attention",
     "decoding": "attention, decoding",
     "gelu": "GELU with a residual",
+    "norm": "norm",
     "permuted_four": "contraction of four axes each",
     "dg_divergence": "DG divergence",
 }
