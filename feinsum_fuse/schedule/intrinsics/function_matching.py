@@ -24,7 +24,7 @@ from ..tree.nest import For, Nest, Place, Statement
 from ..tree.parallel import memory_of
 from .counts import IterationCount, counted, limits_of
 from .function_intrinsic import FunctionIntrinsic
-from .matching import BY_LAYOUT, BY_LIMITS, BY_ROLES, check_address, loop_name, matched, perfect, places_moved, role_of
+from .matching import BY_LAYOUT, BY_LIMITS, BY_ROLES, check_address, loop_name, loops_by_index, matched, perfect
 from .registration import AnyIntrinsic
 
 
@@ -97,7 +97,8 @@ def _ordered(
     _check_map(nest, statement, order, intrinsic)
     for tensor, place in zip(intrinsic.tensors, places, strict=True):
         _check_place(nest, tensor, place, intrinsic)
-    loops = _loops_by_index(chain, places, intrinsic)
+    repeated = [loop for loop in chain if loop.extent != 1]
+    loops = loops_by_index(repeated, places, intrinsic.roles, intrinsic.meaning)
     joined = {index: _joined(index, own, places) for index, own in loops.items()}
     inside = {loop.name for own in loops.values() for loop in own}
     limits, guards = limits_of(chain, statement, inside)
@@ -160,24 +161,6 @@ def _check_place(nest: Nest, tensor: str, place: Place, intrinsic: FunctionIntri
             reached=BY_LAYOUT,
         )
     check_address(nest, place)
-
-
-def _loops_by_index(chain: tuple[For, ...], places: Sequence[Place], intrinsic: FunctionIntrinsic) -> dict[str, tuple[For, ...]]:
-    """Index -> the loops of the block that have its characteristic vector."""
-    names = {role: name for name, role in intrinsic.roles.items()}
-    found: dict[str, list[For]] = {name: [] for name in intrinsic.roles}
-    for loop in chain:
-        if loop.extent == 1:
-            continue
-        role = role_of(loop, places)
-        if role not in names:
-            raise IntrinsicError(
-                f"{loop_name(loop)} indexes {places_moved(role, places)}, as no index of {intrinsic.meaning} does",
-                hint="Make a block of a loop further in, or reorder the loops.",
-                reached=BY_ROLES,
-            )
-        found[names[role]].append(loop)
-    return {name: tuple(loops) for name, loops in found.items()}
 
 
 def _joined(index: str, loops: Sequence[For], places: Sequence[Place]) -> Affine:

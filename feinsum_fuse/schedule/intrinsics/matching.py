@@ -93,6 +93,24 @@ def role_of(loop: For, places: Sequence[Place]) -> IndexRole:
     return tuple(any(loop.name in index.variables for index in place.indices) for place in places)
 
 
+def loops_by_index(
+    loops: Sequence[For], places: Sequence[Place], roles: Mapping[str, IndexRole], meaning: str
+) -> dict[str, tuple[For, ...]]:
+    """Index of an intrinsic -> the loops that have its characteristic vector, in order."""
+    names = {role: name for name, role in roles.items()}
+    found: dict[str, list[For]] = {name: [] for name in roles}
+    for loop in loops:
+        role = role_of(loop, places)
+        if role not in names:
+            raise IntrinsicError(
+                f"{loop_name(loop)} indexes {places_moved(role, places)}, as no index of {meaning} does",
+                hint="Make a block of a loop further in, or reorder the loops.",
+                reached=BY_ROLES,
+            )
+        found[names[role]].append(loop)
+    return {name: tuple(own) for name, own in found.items()}
+
+
 def _check_meaning(nest: Nest, statement: Statement, intrinsic: TensorIntrinsic) -> None:
     """:class:`IntrinsicError` unless the statement adds up products of two operands of the right types."""
     if statement.role != "update" or statement.reduce != "add":
@@ -128,17 +146,7 @@ def _oriented(
     nest: Nest, loops: tuple[For, ...], chain: tuple[For, ...], statement: Statement, left: Place, right: Place, intrinsic: TensorIntrinsic
 ) -> MatchedProduct:
     """The match with one of the operands as the left one."""
-    by_role: dict[str, list[For]] = {name: [] for name in intrinsic.roles}
-    names = {role: name for name, role in intrinsic.roles.items()}
-    for loop in loops:
-        role = role_of(loop, (statement.target, left, right))
-        if role not in names:
-            raise IntrinsicError(
-                f"{loop_name(loop)} indexes {places_moved(role, (statement.target, left, right))}, as no index of {intrinsic.meaning} does",
-                hint="Make a block of a loop further in, or reorder the loops.",
-                reached=BY_ROLES,
-            )
-        by_role[names[role]].append(loop)
+    by_role = loops_by_index(loops, (statement.target, left, right), intrinsic.roles, intrinsic.meaning)
     rows, columns, deep = (by_role[name] for name in ("m", "n", "k"))
     lane = columns[-1] if columns and columns[-1].binding == "vector" else None
     if lane is None:
