@@ -260,6 +260,7 @@ def test_arrays_on_the_device_stay_there() -> None:
         (("ijk...", np.ones((2, 3))), "Ellipses lengths do not match"),
         ((np.ones((2, 3)), [..., 0], [0]), "lacks the ellipsis"),
         (("i1->i", np.ones((2, 3))), "no label"),
+        (("Z[i] = A[i,j]", np.ones((2, 3))), "goes to ff.compile"),
         (("ij,jk", np.ones((2, 3)), np.ones((4, 5))), "stands for 3"),
         (("ijk", np.ones((2, 3))), "2 axes, and 3 labels"),
         ((np.ones((2, 3)), [0, 99]), "no list of labels"),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Computation: TypeAlias = Spec | Cascade | lp.TranslationUnit | File | Sequence[File]
 
 BY_NAME = mapping("a mapping from names", TEXT, ANYTHING) | NOTHING
+SIZES = mapping("a mapping from ranks to sizes, such as {'M': 64},", TEXT, ANYTHING) | NOTHING
+TYPES = mapping("a mapping from tensors to types, such as {'All': 'float32'},", TEXT, ANYTHING) | NOTHING
 BY = Kind("a schedule or a function", lambda value: value is None or isinstance(value, str) or callable(value) or hasattr(value, "steps"))
 TUNE = Kind("a truth value or a number of seconds", lambda value: isinstance(value, bool) or SECONDS.holds(value))
 
@@ -39,8 +41,8 @@ TUNE = Kind("a truth value or a number of seconds", lambda value: isinstance(val
 @checked(
     SpecError,
     device=instance("a device", cl.Device) | TEXT | NOTHING,
-    sizes=BY_NAME,
-    dtypes=BY_NAME,
+    sizes=SIZES,
+    dtypes=TYPES,
     variables=BY_NAME,
     tune=TUNE,
     by=BY,

@@ -124,7 +124,8 @@ def test_a_damaged_entry_is_made_anew(no_programs: Path, made: list[ChosenBy]) -
         ("Z[m] = A[m", {}, "was never closed"),
         (b"Z[m] = A[m]", {}, "a Spec is expected, not bytes"),
         ("Z[m] = A[m]", {"tune": "yes"}, "tune is to be a truth value or a number of seconds"),
-        ("Z[m] = A[m]", {"sizes": 3}, "sizes is to be a mapping from names"),
+        ("Z[m] = A[m]", {"sizes": 3}, "sizes is to be a mapping from ranks to sizes"),
+        ("Z[m] = A[m]", {"dtypes": "float32"}, "such as {'All': 'float32'}"),
     ],
 )
 def test_refusals(what: object, given: dict[str, object], message: str) -> None:

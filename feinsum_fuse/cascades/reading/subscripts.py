@@ -60,7 +60,8 @@ def read_subscripts(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
     """
     for label in text:
         if label not in f"{LETTERS}.,-> ":
-            raise CascadeError(f"{label!r} in the subscripts {text!r} is no label", hint="Labels are letters.")
+            hint = "Labels are letters, as in 'ij,jk->ik'. What is written 'Z[m,n] = A[m,k] * B[k,n]' goes to ff.compile."
+            raise CascadeError(f"{label!r} in the subscripts {text!r} is no label", hint=hint)
     try:
         left, output, _ = parse_einsum_input((text, *shapes), shapes=True)
     except (ValueError, IndexError) as error:

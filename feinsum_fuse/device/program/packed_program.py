@@ -147,5 +147,6 @@ class PackedProgram:
 
     def __repr__(self) -> str:
         rest = self.halves.rest.executable
-        lines = [f"{', '.join(self.constants)} packed in {1e3 * self.seconds:.3g} ms; {len(rest.launches)} kernels a call"]
+        count = len(rest.launches)
+        lines = [f"{', '.join(self.constants)} packed in {1e3 * self.seconds:.3g} ms; {count} kernel{'s' if count > 1 else ''} a call"]
         return "\n".join([*lines, *(f"  {a.name}: {a.dtype}{list(a.shape)}" for a in (*rest.inputs, *rest.outputs))])

@@ -200,6 +200,7 @@ class Program(InNotebooks):
         return [tensor for tensor in outputs if tensor not in passed and tensor in self.cascade.intermediates]
 
     def __repr__(self) -> str:
-        lines = [f"Program on {self.device.name} ({self.device.platform.name.strip()}), {len(self.executable.launches)} kernels"]
+        count = len(self.executable.launches)
+        lines = [f"Program on {self.device.name} ({self.device.platform.name.strip()}), {count} kernel{'s' if count > 1 else ''}"]
         lines += [f"  {a.name}: {a.dtype}{list(a.shape)}" for a in (*self.executable.inputs, *self.executable.outputs)]
         return "\n".join([*lines, *(f"  {line}" for line in str(self.origin).splitlines())])
