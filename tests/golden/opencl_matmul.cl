@@ -1,6 +1,15 @@
 #define gid(N) ((int) get_group_id(N))
 
 #ifdef __clang__
+typedef float float2_anywhere __attribute__((ext_vector_type(2), aligned(sizeof(float)), may_alias));
+#define get_float2(space, at) ((float2)*(space const float2_anywhere *)(at))
+#define set_float2(space, at, value) (*(space float2_anywhere *)(at) = (value))
+#else
+#define get_float2(space, at) vload2(0, at)
+#define set_float2(space, at, value) vstore2(value, 0, at)
+#endif
+
+#ifdef __clang__
 typedef float float4_anywhere __attribute__((ext_vector_type(4), aligned(sizeof(float)), may_alias));
 #define get_float4(space, at) ((float4)*(space const float4_anywhere *)(at))
 #define set_float4(space, at, value) (*(space float4_anywhere *)(at) = (value))
@@ -22,25 +31,23 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define vload_global_float8(x) get_float8(__global, &(x))
 #define vload_local_float8(x) get_float8(__local, &(x))
 
-/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+/* A whole vector where there is one; at the end of a row the elements that are there, by two vectors that overlap, and zeros. */
 static inline float8 vloadupto_global_float8_at(__global float const *at, int count)
 {
+  float4 low4, high4;
+  float2 low2, high2;
   if (count >= 8) return get_float8(__global, at);
-  float8 some = 0;
-  if (count >= 4)
+  switch (count)
   {
-    some.s0123 = get_float4(__global, at);
-    if (count > 4) some.s4 = at[4];
-    if (count > 5) some.s5 = at[5];
-    if (count > 6) some.s6 = at[6];
+    case 7: low4 = get_float4(__global, at); high4 = get_float4(__global, at + 3); return (float8)(low4, high4.s12, high4.s3, 0);
+    case 6: low4 = get_float4(__global, at); high4 = get_float4(__global, at + 2); return (float8)(low4, high4.s23, 0, 0);
+    case 5: low4 = get_float4(__global, at); return (float8)(low4, at[4], 0, 0, 0);
+    case 4: low4 = get_float4(__global, at); return (float8)(low4, 0, 0, 0, 0);
+    case 3: low2 = get_float2(__global, at); return (float8)(low2, at[2], 0, 0, 0, 0, 0);
+    case 2: low2 = get_float2(__global, at); return (float8)(low2, 0, 0, 0, 0, 0, 0);
+    case 1: return (float8)(at[0], 0, 0, 0, 0, 0, 0, 0);
   }
-  else
-  {
-    if (count > 0) some.s0 = at[0];
-    if (count > 1) some.s1 = at[1];
-    if (count > 2) some.s2 = at[2];
-  }
-  return some;
+  return 0;
 }
 #define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
 
@@ -58,6 +65,7 @@ static inline float vstore_local_float8_at(__local float *at, float8 value)
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
+/* A whole vector, or the elements that are there, by two vectors that overlap. */
 static inline float vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
   if (count >= 8)
@@ -65,18 +73,15 @@ static inline float vstoreupto_global_float8_at(__global float *at, float8 value
     set_float8(__global, at, value);
     return value.s0;
   }
-  if (count >= 4)
+  switch (count)
   {
-    set_float4(__global, at, value.s0123);
-    if (count > 4) at[4] = value.s4;
-    if (count > 5) at[5] = value.s5;
-    if (count > 6) at[6] = value.s6;
-  }
-  else
-  {
-    if (count > 0) at[0] = value.s0;
-    if (count > 1) at[1] = value.s1;
-    if (count > 2) at[2] = value.s2;
+    case 7: set_float4(__global, at, value.s0123); set_float4(__global, at + 3, value.s3456); break;
+    case 6: set_float4(__global, at, value.s0123); set_float4(__global, at + 2, value.s2345); break;
+    case 5: set_float4(__global, at, value.s0123); at[4] = value.s4; break;
+    case 4: set_float4(__global, at, value.s0123); break;
+    case 3: set_float2(__global, at, value.s01); at[2] = value.s2; break;
+    case 2: set_float2(__global, at, value.s01); break;
+    case 1: at[0] = value.s0; break;
   }
   return value.s0;
 }

@@ -9,7 +9,7 @@ from ...formats.language.vector_functions import PERMUTES
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import HALVED_BYTES, LANES, SHORTEST, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
+from .operations import HALVED_BYTES, LANES, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -60,7 +60,7 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
     while operation.spaces and operation.extent is not Extent.ALIGNED:
         yield f"09_anywhere_{operation.element}{lanes}", anywhere(operation.element, lanes, quirks)
         lanes //= 2
-        if not operation.is_counted or lanes < SHORTEST:
+        if not operation.is_counted or lanes < LANES[0]:
             break
     yield f"10_{operation.name}", definition(operation, quirks)
 
@@ -215,15 +215,21 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
   return value.s0;
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
+    shorter = [length for length in reversed(LANES) if length < lanes]
     if is_load:
+        halves = "\n".join(f"  {element}{length} low{length}, high{length};" for length in shorter)
+        cases = "\n".join(f"    case {count}: {_loaded(operation, count)}" for count in reversed(range(1, lanes)))
         return f"""
-/* A whole vector where there is one; at the end of a row the elements that are there, and zeros. */
+/* A whole vector where there is one; at the end of a row the elements that are there, by two vectors that overlap, and zeros. */
 static inline {vector} {name}_at({pointer}const *at, int count)
 {{
+{halves}
   if (count >= {lanes}) return get_{vector}(__{space}, at);
-  {vector} some = 0;
-{_parts_of(element, lanes, 0, f"some.s{{0}} = get_{{1}}(__{space}, {{2}});", "some.s{0} = {1};")}
-  return some;
+  switch (count)
+  {{
+{cases}
+  }}
+  return 0;
 }}
 #define {name}(x, count) {name}_at(&(x), count)"""
     if operation.extent is Extent.WHOLE:
@@ -234,7 +240,9 @@ static inline {element} {name}_at({pointer}*at, {vector} value)
   return value.s0;
 }}
 #define {name}(x, value) {name}_at(&(x), value)"""
+    cases = "\n".join(f"    case {count}: {_stored(operation, count)} break;" for count in reversed(range(1, lanes)))
     return f"""
+/* A whole vector, or the elements that are there, by two vectors that overlap. */
 static inline {element} {name}_at({pointer}*at, {vector} value, int count)
 {{
   if (count >= {lanes})
@@ -242,10 +250,56 @@ static inline {element} {name}_at({pointer}*at, {vector} value, int count)
     set_{vector}(__{space}, at, value);
     return value.s0;
   }}
-{_parts_of(element, lanes, 0, f"set_{{1}}(__{space}, {{2}}, value.s{{0}});", "{1} = value.s{0};")}
+  switch (count)
+  {{
+{cases}
+  }}
   return value.s0;
 }}
 #define {name}(x, value, count) {name}_at(&(x), value, count)"""
+
+
+def _loaded(operation: VectorOperation, count: int) -> str:
+    """C that returns the first ``count`` elements and zeros: of a vector at the first one, and of one that ends with the last one."""
+    element, (space,), length = operation.element, operation.spaces, _longest(count)
+    rest, zeros = count - length, ["0"] * (operation.lanes - count)
+    if length == 1:
+        return f"return ({operation.vector})({', '.join(['at[0]', *zeros])});"
+    text, parts = f"low{length} = get_{element}{length}(__{space}, at);", [f"low{length}"]
+    if rest == 1:
+        parts.append(f"at[{length}]")
+    elif rest:
+        text += f" high{length} = get_{element}{length}(__{space}, at + {rest});"
+        first = length - rest
+        while first < length:
+            size = _longest(length - first)
+            parts.append(f"high{length}.s{_places(first, size)}")
+            first += size
+    return f"{text} return ({operation.vector})({', '.join([*parts, *zeros])});"
+
+
+def _stored(operation: VectorOperation, count: int) -> str:
+    """C that stores the first ``count`` elements of ``value`` alike."""
+    element, (space,), length = operation.element, operation.spaces, _longest(count)
+    rest = count - length
+    if length == 1:
+        return "at[0] = value.s0;"
+    text = f"set_{element}{length}(__{space}, at, value.s{_places(0, length)});"
+    if rest == 1:
+        text += f" at[{length}] = value.s{length:x};"
+    elif rest:
+        text += f" set_{element}{length}(__{space}, at + {rest}, value.s{_places(rest, length)});"
+    return text
+
+
+def _longest(count: int) -> int:
+    """The length of the longest vector with at most so many elements; 1 if there is none."""
+    return max((length for length in LANES if length <= count), default=1)
+
+
+def _places(first: int, count: int) -> str:
+    """So many places in a vector as OpenCL C has them."""
+    return "".join(f"{place:x}" for place in range(first, first + count))
 
 
 def _of_block(operation: VectorOperation) -> str:
@@ -301,19 +355,3 @@ def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
 def _dealt(low: str, high: str, one: str, other: str) -> str:
     """Two vectors dealt out like cards: an element of each in turn."""
     return f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;"
-
-
-def _parts_of(element: str, lanes: int, first: int, several: str, single: str, indent: str = "  ") -> str:
-    """C that moves fewer than ``lanes`` elements, those from ``first`` to ``count``, by halves of vectors.
-
-    ``several`` and ``single``: what moves some, with their places in the vector, their type or memory, and their address.
-    """
-    half = lanes // 2
-    if half < SHORTEST:
-        singles = [f"{indent}if (count > {k}) " + single.format(f"{k:x}", f"at[{k}]") for k in range(first, first + lanes - 1)]
-        return "\n".join(singles)
-    places = "".join(f"{k:x}" for k in range(first, first + half))
-    above, below = (_parts_of(element, half, start, several, single, indent + "  ") for start in (first + half, first))
-    whole = several.format(places, f"{element}{half}", f"at + {first}" if first else "at")
-    head = f"{indent}if (count >= {first + half})\n{indent}{{\n{indent}  {whole}\n{above}\n{indent}}}\n"
-    return head + f"{indent}else\n{indent}{{\n{below}\n{indent}}}"

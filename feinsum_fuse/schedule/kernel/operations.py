@@ -30,8 +30,6 @@ COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 """Operator -> what names say."""
 WORD = 4
 """Bytes of a word."""
-SHORTEST = 4
-"""Fewer elements than so many are moved one by one."""
 
 
 def c_type(dtype: str) -> str:
