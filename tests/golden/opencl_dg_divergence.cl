@@ -27,6 +27,83 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define set_float8(space, at, value) vstore8(value, 0, at)
 #endif
 
+/* A block of a matrix, transposed; what is no whole block goes element by element. */
+static inline float vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+{
+  if (rows < 4 || columns < 4)
+  {
+    for (int column = 0; column < columns; ++column)
+      for (int row = 0; row < rows; ++row)
+        to[column * to_row + row] = from[row * from_row + column];
+    return *to;
+  }
+  float4 row0 = get_float4(__global, from + 0 * from_row);
+  float4 row1 = get_float4(__global, from + 1 * from_row);
+  float4 row2 = get_float4(__global, from + 2 * from_row);
+  float4 row3 = get_float4(__global, from + 3 * from_row);
+  float4 stage0_0, stage0_1, stage0_2, stage0_3;
+  stage0_0.even = row0.lo; stage0_0.odd = row2.lo; stage0_1.even = row0.hi; stage0_1.odd = row2.hi;
+  stage0_2.even = row1.lo; stage0_2.odd = row3.lo; stage0_3.even = row1.hi; stage0_3.odd = row3.hi;
+  float4 stage1_0, stage1_1, stage1_2, stage1_3;
+  stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_2.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_2.hi;
+  stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_3.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_3.hi;
+  set_float4(__local, to + 0 * to_row, stage1_0);
+  set_float4(__local, to + 1 * to_row, stage1_1);
+  set_float4(__local, to + 2 * to_row, stage1_2);
+  set_float4(__local, to + 3 * to_row, stage1_3);
+  return *to;
+}
+#define vstoreblock_local_global_float4(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float4_at(&(to), &(from), to_row, from_row, rows, columns)
+
+/* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap. */
+static inline float vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+{
+  if (rows < 8 || columns < 8)
+  {
+    if (rows < 4 || columns < 4) return vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
+    for (int row = 0; row < rows; row += 4)
+      for (int column = 0; column < columns; column += 4)
+      {
+        int const r = min(row, rows - 4), c = min(column, columns - 4);
+        vstoreblock_local_global_float4(to[c * to_row + r], from[r * from_row + c], to_row, from_row, 4, 4);
+      }
+    return *to;
+  }
+  float8 row0 = get_float8(__global, from + 0 * from_row);
+  float8 row1 = get_float8(__global, from + 1 * from_row);
+  float8 row2 = get_float8(__global, from + 2 * from_row);
+  float8 row3 = get_float8(__global, from + 3 * from_row);
+  float8 row4 = get_float8(__global, from + 4 * from_row);
+  float8 row5 = get_float8(__global, from + 5 * from_row);
+  float8 row6 = get_float8(__global, from + 6 * from_row);
+  float8 row7 = get_float8(__global, from + 7 * from_row);
+  float8 stage0_0, stage0_1, stage0_2, stage0_3, stage0_4, stage0_5, stage0_6, stage0_7;
+  stage0_0.even = row0.lo; stage0_0.odd = row4.lo; stage0_1.even = row0.hi; stage0_1.odd = row4.hi;
+  stage0_2.even = row1.lo; stage0_2.odd = row5.lo; stage0_3.even = row1.hi; stage0_3.odd = row5.hi;
+  stage0_4.even = row2.lo; stage0_4.odd = row6.lo; stage0_5.even = row2.hi; stage0_5.odd = row6.hi;
+  stage0_6.even = row3.lo; stage0_6.odd = row7.lo; stage0_7.even = row3.hi; stage0_7.odd = row7.hi;
+  float8 stage1_0, stage1_1, stage1_2, stage1_3, stage1_4, stage1_5, stage1_6, stage1_7;
+  stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_4.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_4.hi;
+  stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_5.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_5.hi;
+  stage1_4.even = stage0_2.lo; stage1_4.odd = stage0_6.lo; stage1_5.even = stage0_2.hi; stage1_5.odd = stage0_6.hi;
+  stage1_6.even = stage0_3.lo; stage1_6.odd = stage0_7.lo; stage1_7.even = stage0_3.hi; stage1_7.odd = stage0_7.hi;
+  float8 stage2_0, stage2_1, stage2_2, stage2_3, stage2_4, stage2_5, stage2_6, stage2_7;
+  stage2_0.even = stage1_0.lo; stage2_0.odd = stage1_4.lo; stage2_1.even = stage1_0.hi; stage2_1.odd = stage1_4.hi;
+  stage2_2.even = stage1_1.lo; stage2_2.odd = stage1_5.lo; stage2_3.even = stage1_1.hi; stage2_3.odd = stage1_5.hi;
+  stage2_4.even = stage1_2.lo; stage2_4.odd = stage1_6.lo; stage2_5.even = stage1_2.hi; stage2_5.odd = stage1_6.hi;
+  stage2_6.even = stage1_3.lo; stage2_6.odd = stage1_7.lo; stage2_7.even = stage1_3.hi; stage2_7.odd = stage1_7.hi;
+  set_float8(__local, to + 0 * to_row, stage2_0);
+  set_float8(__local, to + 1 * to_row, stage2_1);
+  set_float8(__local, to + 2 * to_row, stage2_2);
+  set_float8(__local, to + 3 * to_row, stage2_3);
+  set_float8(__local, to + 4 * to_row, stage2_4);
+  set_float8(__local, to + 5 * to_row, stage2_5);
+  set_float8(__local, to + 6 * to_row, stage2_6);
+  set_float8(__local, to + 7 * to_row, stage2_7);
+  return *to;
+}
+#define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
+
 #define splat_float8(x) ((float8)(x))
 #define vload_global_float8(x) get_float8(__global, &(x))
 #define vload_local_float8(x) get_float8(__local, &(x))
@@ -64,51 +141,6 @@ static inline float vstore_local_float8_at(__local float *at, float8 value)
   return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
-
-/* A block of a matrix, transposed; what is no whole block goes element by element. */
-static inline float vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
-{
-  if (rows < 8 || columns < 8)
-  {
-    for (int column = 0; column < columns; ++column)
-      for (int row = 0; row < rows; ++row)
-        to[column * to_row + row] = from[row * from_row + column];
-    return *to;
-  }
-  float8 row0 = get_float8(__global, from + 0 * from_row);
-  float8 row1 = get_float8(__global, from + 1 * from_row);
-  float8 row2 = get_float8(__global, from + 2 * from_row);
-  float8 row3 = get_float8(__global, from + 3 * from_row);
-  float8 row4 = get_float8(__global, from + 4 * from_row);
-  float8 row5 = get_float8(__global, from + 5 * from_row);
-  float8 row6 = get_float8(__global, from + 6 * from_row);
-  float8 row7 = get_float8(__global, from + 7 * from_row);
-  float8 stage0_0, stage0_1, stage0_2, stage0_3, stage0_4, stage0_5, stage0_6, stage0_7;
-  stage0_0.even = row0.lo; stage0_0.odd = row4.lo; stage0_1.even = row0.hi; stage0_1.odd = row4.hi;
-  stage0_2.even = row1.lo; stage0_2.odd = row5.lo; stage0_3.even = row1.hi; stage0_3.odd = row5.hi;
-  stage0_4.even = row2.lo; stage0_4.odd = row6.lo; stage0_5.even = row2.hi; stage0_5.odd = row6.hi;
-  stage0_6.even = row3.lo; stage0_6.odd = row7.lo; stage0_7.even = row3.hi; stage0_7.odd = row7.hi;
-  float8 stage1_0, stage1_1, stage1_2, stage1_3, stage1_4, stage1_5, stage1_6, stage1_7;
-  stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_4.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_4.hi;
-  stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_5.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_5.hi;
-  stage1_4.even = stage0_2.lo; stage1_4.odd = stage0_6.lo; stage1_5.even = stage0_2.hi; stage1_5.odd = stage0_6.hi;
-  stage1_6.even = stage0_3.lo; stage1_6.odd = stage0_7.lo; stage1_7.even = stage0_3.hi; stage1_7.odd = stage0_7.hi;
-  float8 stage2_0, stage2_1, stage2_2, stage2_3, stage2_4, stage2_5, stage2_6, stage2_7;
-  stage2_0.even = stage1_0.lo; stage2_0.odd = stage1_4.lo; stage2_1.even = stage1_0.hi; stage2_1.odd = stage1_4.hi;
-  stage2_2.even = stage1_1.lo; stage2_2.odd = stage1_5.lo; stage2_3.even = stage1_1.hi; stage2_3.odd = stage1_5.hi;
-  stage2_4.even = stage1_2.lo; stage2_4.odd = stage1_6.lo; stage2_5.even = stage1_2.hi; stage2_5.odd = stage1_6.hi;
-  stage2_6.even = stage1_3.lo; stage2_6.odd = stage1_7.lo; stage2_7.even = stage1_3.hi; stage2_7.odd = stage1_7.hi;
-  set_float8(__local, to + 0 * to_row, stage2_0);
-  set_float8(__local, to + 1 * to_row, stage2_1);
-  set_float8(__local, to + 2 * to_row, stage2_2);
-  set_float8(__local, to + 3 * to_row, stage2_3);
-  set_float8(__local, to + 4 * to_row, stage2_4);
-  set_float8(__local, to + 5 * to_row, stage2_5);
-  set_float8(__local, to + 6 * to_row, stage2_6);
-  set_float8(__local, to + 7 * to_row, stage2_7);
-  return *to;
-}
-#define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
 static inline float vstoreupto_global_float8_at(__global float *at, float8 value, int count)

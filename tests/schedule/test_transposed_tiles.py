@@ -67,7 +67,8 @@ def test_the_distance_of_rows_has_no_offset(offset: object) -> None:
 
 def _block_calls(t_unit: lp.TranslationUnit) -> list[list[str]]:
     """The arguments of the calls that move blocks."""
-    lines = [line.strip() for line in executable(t_unit).source.splitlines()]
+    source = executable(t_unit).source
+    lines = [line.strip() for line in source[source.index("__kernel") :].splitlines()]
     return [line[line.index("(") + 1 : -2].split(", ") for line in lines if line.startswith("vstoreblock")]
 
 
@@ -96,6 +97,19 @@ def test_copies_are_transposed(sizes: tuple[int, int, int], dtype: str) -> None:
     kernel = schedule.apply(cascade.kernel())
     assert f"vstoreblock_global_global_{C_TYPES[dtype]}8(" in executable(kernel).source
     assert traffic(kernel)["Z"].written_bytes == traffic(kernel)["A"].read_bytes == m * n * b * np.dtype(dtype).itemsize
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 16), (7, 13), (5, 9)])
+def test_copies_of_fewer_columns_than_lanes_are_transposed(m: int, n: int) -> None:
+    """They go by smaller blocks, of which the last ones overlap others."""
+    cascade = ff.cascade(["Z[m,b,n] = A[b,n,m]"], sizes={"M": m, "N": n, "B": 2})
+    schedule = Schedule((Explicate(), Split(ref("Z.n"), 8), Reorder("Z", refs("Z.b Z.n/0 Z.m Z.n/1")), Vectorize(refs("Z.n/1"))))
+    inputs = whole_numbers(cascade)
+    kernel = schedule.apply(cascade.kernel())
+    source = executable(kernel).source
+    assert "vstoreblock_global_global_float8(Z[" in source and "vstoreblock_global_global_float4(to[" in source
+    assert traffic(kernel)["Z"].written_bytes == traffic(kernel)["A"].read_bytes == m * n * 2 * 4
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 

@@ -24,6 +24,19 @@ _ASK_FOR = """
 #define ask_for(at) (void)(at)
 #endif"""
 """OpenCL's own ``prefetch`` is a call in PoCL that does nothing."""
+_ELEMENTS = """\
+    for (int column = 0; column < columns; ++column)
+      for (int row = 0; row < rows; ++row)
+        to[column * to_row + row] = from[row * from_row + column];"""
+_OVERLAPPING = """\
+    if (rows < {1} || columns < {1}) return {0}(*to, *from, to_row, from_row, rows, columns);
+    for (int row = 0; row < rows; row += {1})
+      for (int column = 0; column < columns; column += {1})
+      {{
+        int const r = min(row, rows - {1}), c = min(column, columns - {1});
+        {0}(to[c * to_row + r], from[r * from_row + c], to_row, from_row, {1}, {1});
+      }}"""
+"""What is no whole block of a matrix: the name of the function for blocks that are half as long, and their length."""
 
 
 def _ahead(operation: VectorOperation) -> str:
@@ -62,7 +75,10 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
         lanes //= 2
         if not operation.is_counted or lanes < LANES[0]:
             break
-    yield f"10_{operation.name}", definition(operation, quirks)
+    if operation.smaller_block is not None:
+        yield from definitions(operation.smaller_block, quirks)
+    # Blocks call smaller ones.
+    yield f"10_{operation.lanes:02d}_{operation.name}" if operation.is_block else f"10_{operation.name}", definition(operation, quirks)
 
 
 def _is_halved(operation: VectorOperation, quirks: Quirks) -> bool:
@@ -309,15 +325,16 @@ def _of_block(operation: VectorOperation) -> str:
     is_square = operation.verb is Verb.BLOCK
     body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
     others = "" if is_square else f" || to_row != {WORD}"
+    smaller = operation.smaller_block
+    how = "element by element" if smaller is None else "by smaller blocks that overlap"
+    cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
     return f"""
-/* A block of a matrix, transposed; what is no whole block goes element by element. */
+/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline {element} {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
   if (rows < {operation.block_rows} || columns < {lanes}{others})
   {{
-    for (int column = 0; column < columns; ++column)
-      for (int row = 0; row < rows; ++row)
-        to[column * to_row + row] = from[row * from_row + column];
+{cut}
     return *to;
   }}
 {body}

@@ -30,6 +30,8 @@ COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 """Operator -> what names say."""
 WORD = 4
 """Bytes of a word."""
+SHORTEST_BLOCK = 4
+"""Of a transposed matrix, the rows of what is moved as a block and not element by element."""
 
 
 def c_type(dtype: str) -> str:
@@ -205,6 +207,12 @@ class VectorOperation:
     def is_block(self) -> bool:
         """Whether it moves a block of elements and exchanges rows with columns on the way."""
         return self.verb in {Verb.BLOCK, Verb.WORDS}
+
+    @property
+    def smaller_block(self) -> VectorOperation | None:
+        """Of what moves square blocks, the same for blocks half as long, where these are no shorter than :data:`SHORTEST_BLOCK`."""
+        is_longer = self.verb is Verb.BLOCK and self.lanes > SHORTEST_BLOCK
+        return replace(self, lanes=self.lanes // 2) if is_longer else None
 
     @property
     def block_rows(self) -> int:

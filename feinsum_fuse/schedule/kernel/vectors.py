@@ -376,8 +376,9 @@ class VectorWriter:
         ]
         places = (target.substituted(origin), source.substituted(origin), *steps)
         spaces = (self.memory_of(target.source), self.memory_of(source.source))
-        verb = Verb.BLOCK if columns.extent == self.lanes else Verb.WORDS
-        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=columns.extent, spaces=spaces)
+        length = max(self.lanes, columns.extent or 0)
+        verb = Verb.BLOCK if length == self.lanes else Verb.WORDS
+        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, spaces=spaces)
 
     def _least(self, most: int, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers, and no more than ``most``."""
@@ -408,8 +409,8 @@ class VectorWriter:
         """A call that stores the vector from its first element's place on, and has the first element's value."""
         target = self.statement.target
         spaces, count = (self.memory_of(target.source),), self.count()
-        # A tile that is fetched ends in padding, into which a last vector may be stored whole.
-        if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
+        # Where the rows of a tile end in padding a last vector may be stored whole.
+        if count is None or self._is_padded(target):
             return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
         return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=Extent.COUNTED)
 

@@ -14,7 +14,7 @@ from ...formats.affine import Affine, read_affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
 from ..intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
-from ..kernel.operations import LANES, has_vectors
+from ..kernel.operations import LANES, SHORTEST_BLOCK, has_vectors
 from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction, with_body
@@ -28,7 +28,7 @@ class Vectorize(Step):
 
     Before: ``for l in [0, 8): acc[i, 8*j + l] += a[i] * B[k, 8*j + l]``. After: ``acc[i, j] += a[i] * vload8(&B[k, 8*j])``, ``acc`` an
     array of ``float8``. Private tiles whose every access has the lanes along one axis become arrays of vectors; others are stored with the
-    lanes' axis last, and filled by vectors, or by square blocks that are transposed; arrays of the kernel stay as they are. Where the
+    lanes' axis last, and filled by vectors, or by blocks that are transposed; arrays of the kernel stay as they are. Where the
     length does not divide, or loops have fewer iterations than the shortest vectors that all of them fit, whole vectors are computed on
     owned tiles and what leaves them is cut. Invariant: lane ``l`` computes what iteration ``l`` did.
     """
@@ -234,7 +234,7 @@ def consecutive_axis(nest: Nest, place: Place) -> int | None:
 
 
 def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
-    """The tree with every copy whose lanes lie apart in what is read moving square blocks, if the loop around has as many iterations.
+    """The tree with every copy whose lanes lie apart in what is read moving blocks, if the loop around is as short.
 
     So do copies whose lanes lie apart in what is written, if the loop around makes words of four bytes.
     """
@@ -251,8 +251,12 @@ def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem,
 
 
 def _is_block(nest: Nest, columns: For, rows: For) -> bool:
+    """Whether lanes copy a column each time of no more of them than there are lanes; of bytes of as many."""
     statement = _copying(columns, rows)
-    return statement is not None and columns.extent == rows.extent and is_transposed(nest, statement, rows.name, columns.name)
+    if statement is None or columns.extent is None or rows.extent is None:
+        return False
+    is_short = SHORTEST_BLOCK <= columns.extent < rows.extent and nest.dtype_of(statement.target.source) not in BYTE_TYPES
+    return (is_short or columns.extent == rows.extent) and is_transposed(nest, statement, rows.name, columns.name)
 
 
 def _makes_words(nest: Nest, byte: For, columns: For) -> bool:
