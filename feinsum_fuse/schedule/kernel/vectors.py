@@ -409,8 +409,8 @@ class VectorWriter:
         """A call that stores the vector from its first element's place on, and has the first element's value."""
         target = self.statement.target
         spaces, count = (self.memory_of(target.source),), self.count()
-        # Where the rows of a tile end in padding a last vector may be stored whole.
-        if count is None or self._is_padded(target):
+        # A tile that is fetched ends in padding, into which a last vector may be stored whole.
+        if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
             return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
         return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=Extent.COUNTED)
 
