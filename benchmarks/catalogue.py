@@ -1,8 +1,8 @@
-"""``python -m benchmarks.catalogue run|floors|report [NAMES]``: each entry, tuned by the catalogue's transforms, against its best peer.
+"""``python -m benchmarks.catalogue run|tune|time|floors|report [NAMES]``: entries, tuned by transforms, and their best peers.
 
-``run`` tunes each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, takes the result, the default
-mapping and peers in turns (with ``--seconds 0`` nothing is tuned), writes one JSON file for each into ``benchmarks/catalogue_data/DEVICE``,
-and skips those that are there without an error;
+``tune`` searches each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, ``time`` takes what it found,
+the default mapping and peers in turns, and ``run`` does both (with ``--seconds 0`` nothing is tuned). One JSON file for each entry lies in
+``benchmarks/catalogue_data/DEVICE``; what is there without an error is skipped;
 ``floors`` computes the floors of entries that are there anew, by the calibration that the device has now;
 ``report`` prints tables and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on
 with what is left. ``--picks`` takes so many entries of each class, evenly spread. NAMES are entries, classes (``tccg``, ``dg``, ``curl``,
@@ -33,7 +33,7 @@ from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
-from feinsum_fuse.presentation import table
+from feinsum_fuse.presentation import table, yaml
 from feinsum_fuse.tuning.space import Space
 from feinsum_fuse.tuning.task import floor_of
 
@@ -120,27 +120,55 @@ def picked(chosen: list[Entry], most: int) -> list[Entry]:
     return [own[k * len(own) // min(most, len(own))] for own in kinds.values() for k in range(min(most, len(own)))]
 
 
-def measured(entry: Entry, device: cl.Device, seconds: float, wanted: str) -> dict[str, Any]:
-    """The time of what ``ff.compile`` takes (``default``), that of what tuning finds unless it has no time, and their peers' in turns."""
+def described(entry: Entry) -> dict[str, Any]:
+    """What an entry is, and the transforms that there are for it."""
+    names = [transform.name for transform in ff.transforms_for(entry.cascade())]
+    return {"entry": entry.case.name, "kind": entry.kind, "sizes": dict(entry.sizes), "transforms": names}
+
+
+def tuned(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
+    """What tuning finds: a mapping, as text, and the transform that came nearest."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = str(Path(folder) / "facts.sqlite3")
+        found = ff.tune(entry.cascade(), device, seconds=seconds, measurements=1000, url=url, known=False, transforms=True)
+    name, ratio = found.best_transform or (None, None)
+    mapping = yaml(found.spec.replace(arch=None)) if found.spec is not None else None
+    return {"mapping": mapping, "nearest_transform": name, "nearest_ratio": ratio, "measured": found.measured, "tuned_for_s": found.seconds}
+
+
+def timed(entry: Entry, device: cl.Device, mapping: str | None, wanted: str) -> dict[str, Any]:
+    """The time of what ``ff.compile`` takes (``default``), that of a mapping that tuning has found, and those of peers in turns."""
     cascade = entry.cascade()
-    data: dict[str, Any] = {"entry": entry.case.name, "kind": entry.kind, "sizes": dict(entry.sizes)}
     programs = {"default": ff.compile(cascade, device)}
-    data["transforms"] = [transform.name for transform in ff.transforms_for(cascade)]
-    if seconds > 0:
-        with tempfile.TemporaryDirectory() as folder:
-            url = str(Path(folder) / "facts.sqlite3")
-            found = ff.tune(cascade, device, seconds=seconds, measurements=1000, url=url, known=False, transforms=True)
-        nearest = found.best_transform
-        programs["tuned"] = found.program
-        data |= {"nearest_transform": nearest[0] if nearest else None, "nearest_ratio": nearest[1] if nearest else None}
-        data |= {"measured": found.measured}
+    if mapping is not None:
+        programs["tuned"] = ff.compile(ff.loads(mapping), device)
     known = peers(entry.case, dict(example(cascade).inputs))
     hosts = {name: call for name, call in known.items() if not wanted or name in wanted.split(",")}
     items = [*programs.values(), *(HostFunction(name, call) for name, call in hosts.items())]
     times = measure_together(items, device=device, labels=[*programs, *hosts])
-    data["floor_s"] = least_seconds(cascade, device)
-    data["times_s"] = {name: one.median for name, one in zip([*programs, *hosts], times, strict=True)}
-    return {**data, "interference": max(one.interference or 0.0 for one in times)}
+    medians = {name: one.median for name, one in zip([*programs, *hosts], times, strict=True)}
+    interference = max(one.interference or 0.0 for one in times)
+    return {"floor_s": least_seconds(cascade, device), "times_s": medians, "interference": interference}
+
+
+def done(entry: Entry, data: dict[str, Any], device: cl.Device, options: argparse.Namespace) -> dict[str, Any]:
+    """What is known of an entry after the stage that is asked for; an error that ends it is known then."""
+    try:
+        if options.stage == "tune" or (options.stage == "run" and options.seconds > 0):
+            earlier = {name: seconds for name, seconds in data.get("times_s", {}).items() if name != "tuned"}
+            data = {**data, "times_s": earlier, **described(entry), **tuned(entry, device, options.seconds)}
+        if options.stage != "tune":
+            data = {**data, **described(entry), **timed(entry, device, data.get("mapping"), options.peers)}
+    except ff.Error as error:  # the others are still to be done
+        return {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
+    return data
+
+
+def is_done(data: Mapping[str, Any], stage: str) -> bool:
+    """Whether a stage of an entry is behind it."""
+    if not data or "error" in data:
+        return False
+    return "mapping" in data if stage == "tune" else bool(data["times_s"]) and (data.get("mapping") is None or "tuned" in data["times_s"])
 
 
 def least_seconds(cascade: Cascade, device: cl.Device) -> float:
@@ -175,7 +203,7 @@ def report(files: list[Path]) -> str:
 def main() -> None:
     """Run or report the entries that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
-    parser.add_argument("stage", choices=("run", "floors", "report", "list"))
+    parser.add_argument("stage", choices=("run", "tune", "time", "floors", "report", "list"))
     parser.add_argument("names", nargs="*", help="entries or classes; all of them by default")
     parser.add_argument("--device", default=None)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -196,18 +224,15 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     files = [folder / f"{entry.case.name}.json" for entry in chosen]
-    for entry, file in zip(chosen, files, strict=True) if options.stage == "run" else ():
-        if file.exists() and not options.again and "error" not in json.loads(file.read_text()):
+    for entry, file in zip(chosen, files, strict=True) if options.stage in {"run", "tune", "time"} else ():
+        data = json.loads(file.read_text()) if file.exists() else {}
+        if is_done(data, options.stage) and not options.again:
             continue
         if time.monotonic() > end:
             print("time is up; the next run goes on here", flush=True)
             break
         print(entry.case.name, flush=True)
-        try:
-            data = measured(entry, device, options.seconds, options.peers)
-        except ff.Error as error:  # the others are still to be run
-            data = {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
-        file.write_text(json.dumps(data, indent=1) + "\n")
+        file.write_text(json.dumps(done(entry, data, device, options), indent=1) + "\n")
     if options.stage == "floors":
         for entry, file in zip(chosen, files, strict=True):
             if file.exists() and "error" not in (data := json.loads(file.read_text())):
