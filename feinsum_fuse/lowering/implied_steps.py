@@ -17,6 +17,8 @@ from ..errors import ScheduleError
 from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..number_types import memory_type
+from ..schedule.intrinsics.function_intrinsic import FunctionIntrinsic
+from ..schedule.intrinsics.function_matching import pays
 from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
@@ -318,7 +320,7 @@ def tensorized(nest: Nest) -> Iterator[Step]:
             for loop in above:
                 steps: list[Step] = [Blockize(loop.refs[0]), Tensorize(loop.refs[0], intrinsic.key)] if loop.refs else []
                 after = _after(nest, steps)
-                if steps and after is not None:
+                if steps and after is not None and (not isinstance(intrinsic, FunctionIntrinsic) or pays(nest, loop, intrinsic)):
                     yield from steps
                     nest = after
                     break

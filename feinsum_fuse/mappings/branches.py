@@ -11,6 +11,7 @@ from constantdict import constantdict
 
 from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
+from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.makespan import makespan_of
 from ..schedule.target import Target
 from .choices import Choice, Chooser
@@ -22,6 +23,11 @@ COMMON_TILE = 64
 """Rows of a group of large problems."""
 LARGE_TILE = 256
 """The same of one core's group as long as what it holds of them stays in the nearest cache: what all rows use is copied less often."""
+ADDED_UP = 2
+"""Groups that add up rows have so many times as many points as pay for a group's start. What rows share is not copied, and of small groups
+a core that wakes up late leaves less to the others."""
+CALLED = 8
+"""Times as many rows as pay for what a function prepares for all rows of a call."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
 STANDING_BY = 4
@@ -168,7 +174,8 @@ class Branch:
     def _usual_tile(self, rows: RowVariables) -> int:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent, groups, least = self.segment.extent(rows), self.plan.target.groups, self._least_rows(rows)
-        wanted = max(self._common_tile(rows), GROUP_POINTS * extent // max(1, self.segment.points))
+        start = GROUP_POINTS * extent // max(1, self.segment.points)
+        wanted = max(CALLED * self._called_rows(), ADDED_UP * start) if self._adds_up(rows) else max(self._common_tile(rows), start)
         problems = prod(map(self.segment.extent, self.segment.batches))
         if self.plan.components.on_items:
             groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
@@ -181,6 +188,16 @@ class Branch:
         if problems >= groups and self._is_read_across(self.segment.einsums[0], rows):
             return extent
         return self._shared(rows, min(extent, usual), problems)
+
+    def _adds_up(self, rows: RowVariables) -> bool:
+        """Whether each of these rows is read once and becomes a number."""
+        (einsum, *others) = self.segment.einsums
+        return not others and not self.plan.components.on_items and einsum.reduces and set(einsum.output_variables) == {rows[einsum.name]}
+
+    def _called_rows(self) -> int:
+        """Rows from which on a group is computed by the call of a function; 1 where there is none."""
+        found = usual_function(self.segment.cascade, self.segment.einsums[0]) if len(self.segment.einsums) == 1 else None
+        return max(found.pays_from.values(), default=1) if found is not None else 1
 
     def _common_tile(self, rows: RowVariables) -> int:
         """Rows of a group of large problems."""
@@ -203,7 +220,9 @@ class Branch:
         # Of rows that are lanes there are whole vectors.
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         step = self.plan.width if any(lanes[name] == row for name, row in rows.items()) and tile % self.plan.width == 0 else 1
-        found = min((n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step), key=longest)
+        least = min(tile, self._called_rows())
+        parts = (n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step and n >= least)
+        found = min(parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
     def is_read_across(self, einsum: Einsum) -> bool:

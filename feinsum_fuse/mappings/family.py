@@ -39,6 +39,7 @@ CHOICE_KINDS = constantdict(
         "lane": "the rank variable of an Einsum whose iterations are lanes",
         "piece": "where lanes are work-items: neighbours that each takes at once",
         "turned": "whether inputs that are turned for the lanes of an Einsum go into registers, for a vector of rows at once",
+        "call": "whether a function that is known for such an Einsum computes what a group does of it",
         "second": "the rank variable that makes a register tile of the lanes",
         "along": "where there are no lanes: the other rank variable of the register tile",
         "vectors": "the register tile's size along the lanes, in vectors",

@@ -11,6 +11,7 @@ from itertools import pairwise
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...lowering.starting_point import unscheduled
+from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
@@ -99,6 +100,7 @@ def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTi
 
 def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
     """The same for a kernel in normal form."""
+    nest = as_taken(nest)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     parts: list[BlockTime] = []

@@ -51,6 +51,10 @@ class FunctionIntrinsic:
     """Tensor -> the index along which its elements have to lie next to one another."""
     is_usual: bool = False
     """Whether ``lower`` asks for it wherever it computes a block."""
+    pays_from: constantdict[str, int] = field(default_factory=constantdict)
+    """Index -> the iterations from which on it does so."""
+    lanes: str = ""
+    """The index along which the function takes vectors, by which its time is counted; empty where it takes one element after another."""
     idea: str = ""
 
     @cached_property

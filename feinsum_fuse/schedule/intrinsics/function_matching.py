@@ -16,16 +16,18 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import ExpressionNode, Product, Sum
 from pymbolic.typing import Expression
 
+from ...cascades.cascade import Cascade
+from ...cascades.terms import Einsum, Size
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
 from ..refusals import IntrinsicError
 from ..steps.vector_steps import consecutive_axis, lane_axis
-from ..tree.nest import For, Nest, Place, Statement
+from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
 from ..tree.parallel import memory_of
 from .counts import IterationCount, counted, limits_of
 from .function_intrinsic import FunctionIntrinsic
 from .matching import BY_LAYOUT, BY_LIMITS, BY_ROLES, check_address, loop_name, loops_by_index, matched, perfect
-from .registration import AnyIntrinsic
+from .registration import AnyIntrinsic, intrinsic_called, intrinsics
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,63 @@ def matched_function(nest: Nest, block: For, intrinsic: FunctionIntrinsic) -> Ma
             reasons.append(reason)
     # The operands are tried in all orders: the one that came furthest says why.
     raise max(reasons, key=lambda reason: reason.reached)
+
+
+def pays(nest: Nest, block: For, intrinsic: FunctionIntrinsic) -> bool:
+    """Whether a block that a function computes has iterations enough for it; raises as :func:`matched_function`."""
+    counts = matched_function(nest, block, intrinsic).counts
+    return all(counts[index].extent >= least for index, least in intrinsic.pays_from.items())
+
+
+def as_taken(nest: Nest) -> Nest:
+    """The nest with the blocks that functions on vectors compute as loops of such vectors: what the model counts."""
+
+    def taken(node: NestItem) -> tuple[NestItem, ...]:
+        if not isinstance(node, For) or not node.intrinsic:
+            return (node,)
+        intrinsic = intrinsic_called(node.intrinsic)
+        if not isinstance(intrinsic, FunctionIntrinsic) or not intrinsic.lanes:
+            return (node,)
+        found = matched_function(nest, node, intrinsic)
+        order = sorted(found.chain, key=lambda loop: (loop.name not in found.statement.target.loops, loop in found.loops[intrinsic.lanes]))
+        vector = found.innermost(intrinsic.lanes)
+        body: tuple[NestItem, ...] = (found.statement,)
+        for loop in reversed(order):
+            binding = "vector" if loop is vector else loop.binding
+            body = (dataclasses.replace(loop, body=body, binding=binding, is_block=False, intrinsic=""),)
+        return body
+
+    return nest.replace(body=rebuilt(nest.body, taken))
+
+
+def usual_function(cascade: Cascade, einsum: Einsum, tiles: Mapping[str, Size] | None = None) -> FunctionIntrinsic | None:
+    """The function that ``lower`` asks for where it is to compute an Einsum, tensors lying where it takes them.
+
+    ``tiles``: how many iterations of each rank variable a call is for, by default all.
+    """
+    for intrinsic in intrinsics().values():
+        if isinstance(intrinsic, FunctionIntrinsic) and intrinsic.is_usual and _computes(intrinsic, cascade, einsum, tiles or einsum.sizes):
+            return intrinsic
+    return None
+
+
+def _computes(intrinsic: FunctionIntrinsic, cascade: Cascade, einsum: Einsum, tiles: Mapping[str, Size]) -> bool:
+    """Whether an Einsum is what a function means, of such types and sizes."""
+    dtypes = tuple(cascade.tensors[access.tensor].dtype for access in (einsum.output, *einsum.operands))
+    if not intrinsic.takes(dtypes) or (einsum.reduce if einsum.reduces else None) != intrinsic.reduce or einsum.guards:
+        return False
+    wanted, result = _form(intrinsic.map, dtypes[0]), dtypes[0]
+    for order in permutations(range(len(einsum.operands))):
+        names = {operand_name(position): var(operand_name(number)) for number, position in enumerate(order)}
+        if _form(SubstitutionMapper(make_subst_func(names))(einsum.map), result) != wanted:
+            continue
+        accesses = (einsum.output, *(einsum.operands[position] for position in order))
+        roles = {tuple(v in access.variables for access in accesses): tiles[v] for v in einsum.sizes}
+        if len(roles) == len(einsum.sizes) and roles.keys() == set(intrinsic.roles.values()):
+            sizes = {index: roles[role] for index, role in intrinsic.roles.items()}
+            exact = all(sizes[index] == size for index, size in intrinsic.sizes.items())
+            return exact and all(isinstance(n := sizes[index], int) and n >= least for index, least in intrinsic.pays_from.items())
+    return False
 
 
 def _check_reduction(statement: Statement, intrinsic: FunctionIntrinsic) -> None:

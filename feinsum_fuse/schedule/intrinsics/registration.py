@@ -17,14 +17,15 @@ from ...errors import Location, SpecError
 from ...formats.language.einsum_text import parse_einsum
 from ...formats.opencl import AddressSpace
 from ..refusals import IntrinsicError
+from .four_bit_rows import GROUPS, four_bit_rows
 from .function_intrinsic import FunctionIntrinsic
 from .intrinsic import INTRINSICS, TensorIntrinsic
 
 AnyIntrinsic = TensorIntrinsic | FunctionIntrinsic
 ENTRY_POINTS = "feinsum_fuse.intrinsics"
 """The group of entry points. An entry point is a module that makes intrinsics by the decorator when it is imported."""
-_REGISTERED: dict[str, FunctionIntrinsic] = {}
-
+_REGISTERED: dict[str, FunctionIntrinsic] = {made.name: made for made in map(four_bit_rows, GROUPS)}
+"""Name -> function; our own first."""
 
 _WORDS = mapping("texts by name", TEXT, TEXT)
 
@@ -79,7 +80,7 @@ def intrinsic(
         own: dict[str, AddressSpace] = {**dict.fromkeys(tensors, "global"), parsed.output: "private", **(memories or {})}
         of_each = dict.fromkeys(tensors, types) if isinstance(types, str) else types
         tables = (constantdict(of_each), constantdict(own), constantdict(sizes or {}), constantdict(together or {}))
-        made = FunctionIntrinsic(name, meaning, tables[0], text, *tables[1:], usual, inspect.getdoc(function) or "")
+        made = FunctionIntrinsic(name, meaning, tables[0], text, *tables[1:], usual, idea=inspect.getdoc(function) or "")
         for what, hint in made.faults():
             raise refused(what, hint)
         _, fault = made.fault_of_text()
