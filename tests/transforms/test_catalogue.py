@@ -36,6 +36,9 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "curl": (["O[x,e,i] = N[x,y,z] * J[y,r,e] * R[r,i,j] * U[z,e,j]"], {"X": 3, "Y": 3, "Z": 3, "R": 3, "E": 293, "I": 10, "J": 10}),
     "mass": (["O[e,i] = J[e] * R[i,j] * U[e,j]"], {"E": 101, "I": 20, "J": 20}),
     "face mass": (["O[e,i] = R[i,f,j] * J[f,e] * U[f,e,j]"], {"E": 83, "I": 10, "F": 4, "J": 6}),
+    "masses of one geometry": (["O[e,i] = J[e] * R[i,j] * U[e,j]", "P[e,i] = J[e] * R[i,j] * V[e,j]"], {"E": 101, "I": 10, "J": 10}),
+    "convolution with a stride": (["O[k,y,x] = W[k,c,r,s] * I[c,H:2*y+r,W:2*x+s]"], {"K": 5, "C": 3, "R": 3, "S": 3, "Y": 11, "X": 13}),
+    "smoothed twice": (["T[x] = I[N:x+r] * w[r]", "O[y] = T[X:y+s] * v[s]"], {"X": 41, "Y": 37, "R": 3, "S": 5}),
     "convolution": (["O[k,y,x] = W[k,c,r,s] * I[c,H:y+r,W:x+s]"], {"K": 5, "C": 3, "R": 3, "S": 3, "Y": 11, "X": 13}),
     "two convolutions": (
         ["T[k,p,q] = W[k,c,r,s] * I[c,H:p+r,W:q+s]", "O[l,y,x] = V[l,k,u,v] * T[k,P:y+u,Q:x+v]"],
@@ -51,9 +54,18 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
         ["S[g,h,m,p] = Q[g,h,m,e] * K[g,p,e]", "A[g,h,m,p] = softmax(S[g,h,m,p], p)", "O[g,h,m,f] = A[g,h,m,p] * V[g,p,f]"],
         {"G": 2, "H": 3, "M": 1, "P": 37, "E": 7, "F": 9},
     ),
+    "log-sum-exp": (["M[m] = max(X[m,p])", "L[m] = exp(X[m,p] - M[m])", "Y[m] = log(L[m]) + M[m]"], {"M": 5, "P": 37}),
+    "norm of rows": (
+        ["A[m] = X[m,k]", "B[m] = (X[m,k] - A[m] / 29) * (X[m,k] - A[m] / 29)", "Y[m,k] = (X[m,k] - A[m] / 29) / sqrt(B[m] / 29 + 1e-5)"],
+        {"M": 7, "K": 29},
+    ),
     "variance": (["A[m] = X[m,p]", "U[m] = A[m] / 37", "B[m] = (X[m,p] - U[m]) * (X[m,p] - U[m])"], {"M": 5, "P": 37}),
     "spread by weights": (["A[m] = W[m,p] * X[m,p]", "B[m] = W[m,p] * (X[m,p] - A[m]) * (X[m,p] - A[m])"], {"M": 5, "P": 37}),
     "perceptron": (["H[m,n] = X[m,k] * V[k,n]", "G[m,n] = relu(H[m,n])", "Y[m,l] = G[m,n] * W[n,l]"], {"M": 19, "N": 23, "K": 17, "L": 13}),
+    "gated perceptron": (
+        ["H[m,n] = X[m,k] * V[k,n]", "U[m,n] = X[m,k] * B[k,n]", "G[m,n] = silu(H[m,n]) * U[m,n]", "Y[m,l] = G[m,n] * W[n,l]"],
+        {"M": 19, "N": 23, "K": 17, "L": 13},
+    ),
     "elementwise": (["B[m,n] = exp(A[m,n])", "C[m,n] = 2 * B[m,n] + 1"], {"M": 19, "N": 23}),
     "one map": (["Y[m,n] = gelu(X[m,n]) + R[n,m]"], {"M": 37, "N": 53}),
     "a row of maps": (["Y[i] = exp(X[i])"], {"I": 1031}),
