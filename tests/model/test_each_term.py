@@ -20,7 +20,7 @@ SLOW = 1e-4
 
 def elementwise(value: str, size: int = 64, piece: int = 64) -> Spec:
     """An elementwise Einsum whose lanes run along rows, or along pieces of so many elements of all rows in turn."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {size}, N: {size}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {value}']}}",
         "[A, Z]",
         f"- !Temporal {{rank_variable: n, tile_shape: {piece}}}\n"
@@ -32,7 +32,7 @@ def elementwise(value: str, size: int = 64, piece: int = 64) -> Spec:
 def scalars(rows: int, columns: int, *, registers: bool) -> Spec:
     """A product without lanes, whose sums take turns in memory or in registers."""
     held = "- !Storage {tensors: [Z], component: Register}\n  " if registers else ""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows}, N: {columns}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
         "[A, B, Z]",
         f"- !Temporal {{rank_variable: n, tile_shape: 1}}\n  {held}- !Temporal {{rank_variable: k, tile_shape: 1}}\n"
@@ -42,7 +42,7 @@ def scalars(rows: int, columns: int, *, registers: bool) -> Spec:
 
 def columns(rows: int, deep: int) -> Spec:
     """A product whose lanes run down the columns of what it reads: lanes are filled one by one."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows}, N: 8, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
         "[A, B, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 8}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
@@ -53,7 +53,7 @@ def columns(rows: int, deep: int) -> Spec:
 
 def far_rows(rows: int = 2048, length: int = 4096) -> Spec:
     """A sum over the rows of a matrix of which one column after another is walked down."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows}, N: {length}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = sum(A[m, n])']}}",
         "[A, Z]",
         "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
@@ -62,7 +62,7 @@ def far_rows(rows: int = 2048, length: int = 4096) -> Spec:
 
 def far_sums(rows: int = 2048, length: int = 4096) -> Spec:
     """Sums in memory that are added to down one column after another."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows}, N: {length}, K: 2}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[k, m] * B[k, n]']}}",
         "[A, B, Z]",
         "- !Temporal {rank_variable: k, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
@@ -72,7 +72,7 @@ def far_sums(rows: int = 2048, length: int = 4096) -> Spec:
 
 def reduced(value: str, rows: int = 512) -> Spec:
     """A reduction down the columns of a matrix by one accumulator on lanes."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows}, N: 8}}, bits_per_value: {{All: 32}}, einsums: ['Z[n] = {value}']}}",
         "[A, Z]",
         "- !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
@@ -82,7 +82,7 @@ def reduced(value: str, rows: int = 512) -> Spec:
 
 def drained(rows: int = 24, pitch: int = 1024, deep: int = 4) -> Spec:
     """A product whose lanes are rows of the result, pages apart: a tile of so many rows by four columns is stored lane by lane."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: {rows * 4}, N: {pitch}, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[k, m] * B[k, n]']}}",
         "[A, B, Z]",
         f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Temporal {{rank_variable: n, tile_shape: 4}}\n"
@@ -94,7 +94,7 @@ def drained(rows: int = 24, pitch: int = 1024, deep: int = 4) -> Spec:
 
 def one_by_one() -> Spec:
     """An elementwise Einsum without lanes, whose neighbours are rows."""
-    return _mapped(
+    return mapped(
         "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = 2 * A[m, n]']}",
         "[A, Z]",
         "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
@@ -103,7 +103,7 @@ def one_by_one() -> Spec:
 
 def pieces(rows: int = 8) -> Spec:
     """Products on lanes that are rows, of a column of so many rows at a time: a tile that is filled element by element and read twice."""
-    return _mapped(
+    return mapped(
         "{rank_sizes: {M: 256, N: 64, K: 2}, bits_per_value: {All: 32}, einsums: ['Z[k, m, n] = B[k] * A[m, n]']}",
         "[A, B, Z]",
         f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Temporal {{rank_variable: n, tile_shape: 1}}\n"
@@ -115,7 +115,7 @@ def pieces(rows: int = 8) -> Spec:
 
 def copied_first() -> Spec:
     """A sum of exponentials whose argument goes through a tile of one element."""
-    return _mapped(
+    return mapped(
         "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(exp(A[m, n]))']}",
         "[A, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
@@ -125,7 +125,7 @@ def copied_first() -> Spec:
 
 def shifted() -> Spec:
     """Windows of three elements: vectors that are read start anywhere, those that are written with a line."""
-    return _mapped(
+    return mapped(
         "{rank_sizes: {M: 64, N: 64, P: 66, R: 3}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, P: n + r] * F[r]']}",
         "[A, F, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
@@ -134,7 +134,7 @@ def shifted() -> Spec:
     )
 
 
-def _mapped(workload: str, tensors: str, loops: str) -> Spec:
+def mapped(workload: str, tensors: str, loops: str) -> Spec:
     head = DEVICE.partition("workload:")[0]
     text = f"workload: {workload}\nmapping:\n  nodes:\n  - !Storage {{tensors: {tensors}, component: Main}}\n  {loops}\n"
     return ff.loads(f"{head}{text}  - !Compute {{einsum: Z, component: MAC}}\n")
@@ -230,7 +230,7 @@ def three_factors(sums: str) -> Spec:
     """``T[k]*B[r]*C[k, s]`` in a tile of four by three vectors: products ``T*B`` are vectors (``"r"`` on lanes), or one for each row."""
     outer, lanes = ("s", "r") if sums == "r" else ("r", "s")
     sizes = {outer: 4, lanes: 24}
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{R: {sizes['r']}, S: {sizes['s']}, K: 512}}, bits_per_value: {{All: 32}},"
         " einsums: ['Z[r, s] = T[k] * B[r] * C[k, s]']}",
         "[T, B, C, Z]",
@@ -248,7 +248,7 @@ def test_memory_hides_less_than_caches() -> None:
 
 def test_lanes_that_are_added_up_wait_for_one_another() -> None:
     """A row of one vector is eight lanes, each of which is added to the sum of those before it."""
-    spec = _mapped(
+    spec = mapped(
         "{rank_sizes: {M: 64, N: 8}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(A[m, n])']}",
         "[A, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
@@ -309,7 +309,7 @@ def test_short_loops_are_issued_with_what_stands_around_them() -> None:
 
 def reduced_scalars(deep: int) -> Spec:
     """Sums of rows of so many elements, without lanes."""
-    return _mapped(
+    return mapped(
         f"{{rank_sizes: {{M: 256, N: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = sum(A[m, n])']}}",
         "[A, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Storage {tensors: [Z], component: Register}\n"

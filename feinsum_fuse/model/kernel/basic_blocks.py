@@ -165,12 +165,15 @@ class BasicBlock:
 
 def average_trips(loop: For, above: Sequence[For]) -> float:
     """Iterations of a loop, its limits averaged over the iterations of those above."""
-    if loop.extent is None:
-        return 1.0
-    if not loop.limits:
-        return float(loop.extent)
-    counts = _counted(loop, _space({v for limit in loop.limits for v in limit.variables} - {loop.name}, above))
+    counts = trips(loop, above)
     return sum(counts) / len(counts)
+
+
+def trips(loop: For, above: Sequence[For]) -> tuple[int, ...]:
+    """Iterations of a loop for each combination of iterations of those above that decide on it."""
+    if loop.extent is None or not loop.limits:
+        return (loop.extent or 1,)
+    return _counted(loop, _space({v for limit in loop.limits for v in limit.variables} - {loop.name}, above))
 
 
 _Outer = tuple[str, int, tuple[Affine, ...]]

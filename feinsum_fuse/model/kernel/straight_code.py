@@ -22,6 +22,7 @@ from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once
 from .machine import Machine
+from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
 
 
@@ -249,8 +250,8 @@ class Straight:
                 loads = count * self._pieces(line)
                 counts.split_loads += loads * self._split(line, place) if repeated else 0.0
             elif line.is_transposed:
-                # Each vector goes through as many stages as halve it to single elements.
-                loads, packs = count * self._pieces(line), count * (line.width.bit_length() - 1)
+                moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
+                loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
                 loads = packs = count * line.width
         elif line.lane is None and loop is not None and loop.name in moved:
@@ -276,9 +277,13 @@ class Straight:
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
         stores = count * (pieces if step == 1 else line.width)
-        counts.stores += stores
         lanes = max(line.width, self.vectorised) if step == 1 else 1
-        counts.narrow_stores += stores if lanes <= self._native(line) // 2 else 0.0
+        narrow = stores if lanes <= self._native(line) // 2 else 0.0
+        if line.is_transposed and step == 1:
+            moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
+            stores, narrow = blocks * moves.vectors, blocks * moves.narrow
+        counts.stores += stores
+        counts.narrow_stores += narrow
         counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
         counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
         counts.packed += 0 if step == 1 else count * line.width
