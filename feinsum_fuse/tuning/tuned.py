@@ -87,11 +87,15 @@ class Tuned(InNotebooks):
     @property
     def best_transform(self) -> tuple[str, float] | None:
         """The transform that came nearest, and how many times as long it takes as the fastest candidate; ``None`` if none ran."""
-        timed = [(t.measured, t.origin.removeprefix(ORIGIN)) for t in self.history if t.measured and t.origin.startswith(ORIGIN)]
-        if not timed:
+        tried = [t for t in self.history if t.measured and t.origin.startswith(ORIGIN)]
+        if not tried:
             return None
+        # The turns that decided say which is the fastest: in the search a sample may have been held up.
+        first = next((spec for spec, _ in self.finalists), None)
+        if (winner := next((t for t in tried if t.spec == first), None)) is not None:
+            return winner.origin.removeprefix(ORIGIN), 1.0
+        seconds, name = min((t.measured or 0.0, t.origin.removeprefix(ORIGIN)) for t in tried)
         fastest = min(tried.measured for tried in self.history if tried.measured)
-        seconds, name = min(timed)
         return name, seconds / fastest
 
     def plot(self, axes: Axes | None = None) -> Axes:

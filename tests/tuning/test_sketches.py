@@ -60,6 +60,16 @@ def test_the_best_transform_is_reported(tuned: Tuned) -> None:
     assert f"{found[0]} takes" in repr(tuned)
 
 
+def test_the_turns_that_decided_say_whether_a_transform_is_the_fastest(tuned: Tuned) -> None:
+    """Its sample in the search may have been held up."""
+    one = next(tried for tried in tuned.history if tried.origin.startswith(ORIGIN) and tried.measured)
+    held_up = dataclasses.replace(one, measured=100.0)
+    changed = dataclasses.replace(tuned, history=(tuned.history[0], held_up), finalists=((one.spec, tuned.measurement),))
+    assert changed.best_transform == (one.origin.removeprefix(ORIGIN), 1.0)
+    others = dataclasses.replace(changed, finalists=((tuned.history[0].spec, tuned.default),))
+    assert others.best_transform is not None and others.best_transform[1] > 1
+
+
 def test_results_are_facts_and_the_study_lies_beside_them(tuned: Tuned, database: Path) -> None:
     import optuna
 
