@@ -32,8 +32,8 @@ SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 
 FIGURES: dict[str, Assumed] = {
-    "line_bytes": Assumed(64, "bytes of a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
-    "vector_registers": Assumed(16, "x86-64 before AVX-512, which has 32 (Intel SDM 1, 14.1 and 15.2)"),
+    "line_bytes": Assumed(Target.line_bytes, "a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
+    "vector_registers": Assumed(Target.vector_registers, "x86-64 before AVX-512, which has 32 (Intel SDM 1, 14.1 and 15.2)"),
     "times_lost": Assumed(2.0, "times the part counted on from which on nothing is kept; in between a part is; compared below"),
     "lookahead_operations": Assumed(256, "reorder buffer of Zen 3 (Fog, Microarchitecture, 23); 235 measured on a Zen 5"),
     "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),

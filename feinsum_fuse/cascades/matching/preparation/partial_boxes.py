@@ -23,7 +23,7 @@ from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.typing import Expression
 
 from ....formats.affine import Affine, read_affine
-from ....formats.integer_sets import constraint_value
+from ....formats.integer_sets import basic_set, constraint_value, within
 from ...kernel.callables import reduction_of
 from ...kernel.tags import SeparateTag
 from ...terms import Size
@@ -286,9 +286,8 @@ def _conditions(kernel: lp.LoopKernel, outer: list[str]) -> list[Expression]:
 
 
 def _box(inames: list[str], shape: tuple[Expression, ...]) -> isl.BasicSet:
-    parameters = sorted({str(length) for length in shape if not isinstance(length, int)})
-    bounds = " and ".join(f"0 <= {name} < {length}" for name, length in zip(inames, shape, strict=True))
-    return isl.BasicSet(f"[{', '.join(parameters)}] -> {{ [{', '.join(inames)}] : {bounds} }}")
+    lengths = [length if isinstance(length, int) else str(length) for length in shape]
+    return basic_set(inames, [bound for name, length in zip(inames, lengths, strict=True) for bound in within(name, length)])
 
 
 def _inner(kernel: lp.LoopKernel, outer: list[str], inner: list[str], own: dict[str, str], starts: dict[str, int]) -> list[isl.BasicSet]:

@@ -10,7 +10,8 @@ from pymbolic import primitives as p
 from pymbolic import var
 from pymbolic.typing import Expression
 
-from ....formats.affine import read_affine
+from ....formats.affine import Affine, read_affine
+from ....formats.integer_sets import basic_set, equal
 from .draft import Draft, Preparation, replaced
 
 
@@ -77,7 +78,7 @@ def _at_fixed_places(draft: Draft, name: str) -> Draft:
         if isinstance(index, int | np.integer) and index >= 0:
             loop = fresh(f"{array}_place")
             origins[loop] = str(index)
-            domains.append(isl.BasicSet(f"{{ [{loop}] : {int(index)} <= {loop} < {int(index) + 1} }}"))
+            domains.append(basic_set([loop], equal(Affine.variable(loop), int(index))))
             indices[position] = var(loop)
     if not domains:
         return draft
