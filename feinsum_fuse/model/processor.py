@@ -84,6 +84,8 @@ CYCLES: dict[str, Assumed] = {
     "forwarded": Assumed(14.0, "a vector of what was just stored in pieces (Fog, Microarchitecture: 11 to 15); 19 measured on a Zen 5"),
     "issue": Assumed(1 / 6, "six instructions a cycle (Fog, Microarchitecture: Zen 3 and Golden Cove); 0.17 measured on a Zen 5"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
+    "lane_store": Assumed(1.0, "a lane stored to a line of its own: as a store; 1.03 measured on a Zen 5"),
+    "narrow_lane_store": Assumed(1.0, "the same of half a vector or less; 0.56 measured on a Zen 5"),
     "spilled": Assumed(1.0, "a sum that finds no register is stored and loaded: as a store; 2.3 measured on a Zen 4"),
     "crowded_line": Assumed(
         14.0, "a written line whose few sets of the first cache are full: the latency of a second cache, stores being in order"
@@ -95,6 +97,11 @@ CYCLES: dict[str, Assumed] = {
 
 DIVISION = "div"
 """What a division is called beside the functions of maps, in ``arch.variables``, too."""
+CALL_CYCLES = 4.0
+"""A function that takes more of a vector is several instructions, or a slow one."""
+WAITING_CALL = 5.0
+"""Times what a call takes beside others that it takes where it waits for the one before: of a polynomial's 20 to 30 operations two start
+in a cycle, and each waits four for the one before. 5 to 6 measured of exp, log, tanh, erf and of divisions on a Zen 5."""
 DIVISION_CYCLES = (5.0, 5.0)
 """Cycles of a division of one vector, and of one scalar (Fog, Instruction tables: Zen 2); those of functions stand in their table."""
 

@@ -92,10 +92,20 @@ def drained(rows: int = 24, pitch: int = 1024, deep: int = 4) -> Spec:
     )
 
 
-def one_by_one() -> Spec:
+def lanes_apart(lanes: int, rows: int = 64) -> Spec:
+    """An elementwise Einsum whose lanes are rows: each is loaded from a line of its own, and stored to one."""
+    return mapped(
+        f"{{rank_sizes: {{M: {rows}, N: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = 2 * A[m, n]']}}",
+        "[A, Z]",
+        f"- !Temporal {{rank_variable: m, tile_shape: {lanes}}}\n  - !Temporal {{rank_variable: n, tile_shape: 1}}\n"
+        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def one_by_one(value: str = "2 * A[m, n]") -> Spec:
     """An elementwise Einsum without lanes, whose neighbours are rows."""
     return mapped(
-        "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = 2 * A[m, n]']}",
+        f"{{rank_sizes: {{M: 64, N: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = {value}']}}",
         "[A, Z]",
         "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
     )
@@ -120,6 +130,18 @@ def copied_first() -> Spec:
         "[A, Z]",
         "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
         "  - !Storage {tensors: [A], component: Local}",
+    )
+
+
+def scalar_sums() -> Spec:
+    """Sums of exponentials one after another, as compilers leave them: they add in the order of the loop."""
+    return with_variables(
+        mapped(
+            "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(exp(A[m, n]))']}",
+            "[A, Z]",
+            "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
+        ),
+        exp_loop_seconds=1e-12,
     )
 
 
@@ -155,6 +177,8 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "vector_memory_chain": (product(2, 1, registers=False), REGISTER_TILE),
     "vector_memory_update": (product(2, 1, registers=False), REGISTER_TILE),
     "pack": (columns(64, 64), REGISTER_TILE),
+    "lane_store": (lanes_apart(8), REGISTER_TILE),
+    "narrow_lane_store": (lanes_apart(4), lanes_apart(8)),
     "scattered": (one_by_one(), REGISTER_TILE),
     "forwarded": (pieces(), columns(64, 64)),
     "issue": (scalars(16, 16, registers=False), None),
@@ -166,6 +190,10 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "spilled": (product(16, 2), product(8, 2)),
     "max_chain_vector": (reduced("max(A[m, n])"), reduced("sum(A[m, n])")),
     "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
+    "exp_chain_vector": (elementwise("exp(log(A[m, n]))"), elementwise("exp(A[m, n])")),
+    "log_chain_vector": (elementwise("exp(2 + log(A[m, n]))"), elementwise("exp(A[m, n]) + log(A[m, n])")),
+    "exp_scalar": (scalar_sums(), with_variables(one_by_one("exp(A[m, n])"), exp_loop_seconds=1e-12)),
+    "exp_loop": (with_variables(one_by_one("exp(A[m, n])"), exp_scalar_seconds=1e-3), scalar_sums()),
     "div_vector": (elementwise("1 / A[m, n]"), elementwise("2 * A[m, n]")),
 }
 """Figure -> a kernel whose time follows it, and one whose time does not ask for it; ``None`` where every kernel does."""
@@ -224,6 +252,24 @@ def test_the_page_names_tests_that_exist() -> None:
     assert len(found) > 20
     text = "".join(file.read_text() for file in (root / "tests" / "model").glob("test_*.py"))
     assert [name for name in found if f"def {name}(" not in text] == []
+
+
+def test_lanes_that_share_a_line_leave_together() -> None:
+    """Of rows of one element the lanes are neighbours; of rows of 64 each has a line of its own."""
+    pairs = mapped(
+        "{rank_sizes: {M: 64, N: 2}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = 2 * A[m, n]']}",
+        "[A, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 8}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
+    )
+    near, far = (seconds(spec, lane_store_seconds=1e-3) / count for spec, count in ((pairs, 128), (lanes_apart(8), 4096)))
+    assert near == pytest.approx(far * 8 / 64, rel=0.01)
+
+
+def test_lanes_without_an_element_are_not_stored() -> None:
+    """The last of nine vectors of 8 rows has one."""
+    whole, cut = (seconds(lanes_apart(8, rows), lane_store_seconds=1e-6) for rows in (72, 65))
+    assert cut == pytest.approx(whole * 65 / 72, rel=0.01)
 
 
 def three_factors(sums: str) -> Spec:

@@ -7,7 +7,7 @@ operation as this compiler makes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -28,10 +28,14 @@ PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
 CHAINED = tuple(sorted({reduction.cost for reduction in REDUCTIONS.values() if reduction.cost is not None}))
 """Functions by which values are reduced: each call waits for the one before."""
+LONELY = tuple(name for name in PROBES if name not in CHAINED)
+"""Functions of several instructions: ten calls on scalars in turns are joined to vectors (exp took 2 ns so, 4.8 in a kernel's sum)."""
 HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
 """An argument between -3 and 3 made of loop variables, spread as data are: libraries branch on it, and no predictor foresees where."""
 LOOP = 2048
 """Calls on neighbours, which the compiler may join to vectors."""
+LONE = 64
+"""Calls on scalars that compilers may not join to vectors, since what they give is stored one after another, whatever that takes."""
 LEAST_HALVED = 4
 """Lanes from which on half a vector is one."""
 CALLS = ACCUMULATORS
@@ -40,6 +44,8 @@ UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
 APART_RESULTS = 192
 """Results of a loop that lie a line and an element apart; with what they are made of they fill half of a first cache of 32 KiB."""
+LANE_STORED = 16
+"""Vectors that are stored lane by lane, to rows that are far from one another."""
 FORWARDED = 64
 """Vectors each of which is loaded from two elements that were stored right before, and from what was there."""
 SHORT_LOOPS = 64
@@ -100,6 +106,7 @@ _BODIES = {
     " for (int k = 0; k < 2; ++k) s += p[i * 16 + 128 * j + k]; q[i * 16] = s * p[i]; }",
     "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+    "lane_stores": "for (int i = 0; i < n; ++i) { VEC v = x[i] + u; LANE_STORES }",
 }
 
 
@@ -139,6 +146,7 @@ class CoreBench:
             ("vector_memory_chain", "vector_update", 1, 1),
             ("vector_memory_update", "vector_update", UPDATES, UPDATES),
             ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
+            ("lane_store", "lane_stores", LANE_STORED, LANE_STORED * self.bench.lanes),
             ("scattered", "scattered", APART_RESULTS, APART_RESULTS),
             ("forwarded", "forwarded", FORWARDED, FORWARDED),
             ("issue", "short", SHORT_LOOPS, SHORT_LOOPS * SHORT_OPERATIONS),
@@ -147,11 +155,17 @@ class CoreBench:
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
         if self.halves is not None:
+            work = LANE_STORED * self.halves.lanes
+            yield "narrow_lane_store", self.halves.probe(self._core_of(self.halves), "probe_lane_stores", 1, LANE_STORED, work, BYTES)
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
-        yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench))
+        yield from ((f"{name}_vector", probe) for name, probe in (*self.functions(self.bench), *self.chains(self.bench)))
         if self.halves is not None:
-            yield from ((f"{name}_half_vector", probe) for name, probe in self.functions(self.halves))
-        yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars))
+            halved = (*self.functions(self.halves), *self.chains(self.halves, CHAINED))
+            yield from ((f"{name}_half_vector", probe) for name, probe in halved)
+        yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars, CHAINED))
+        yield from ((f"{name}_scalar", probe) for name, probe in self.chains(self.scalars))
+        for name in LONELY:
+            yield f"{name}_scalar", self.scalars.probe(self._loops, f"probe_{name}_lone", 1, LONE, LONE, BYTES)
         for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
         yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, SPILLED_STEPS, SPILLED_STEPS * self._spilled_sums, BYTES)
@@ -178,12 +192,16 @@ class CoreBench:
         count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group)
         return self.bench.probe(self._core, "probe_stream", 1, count, count, size + BYTES)
 
-    def functions(self, bench: Bench) -> Iterator[tuple[str, Probe]]:
+    def functions(self, bench: Bench, names: Iterable[str] = tuple(PROBES)) -> Iterator[tuple[str, Probe]]:
         """The probes of what cascades compute besides sums and products, on a bench's vectors."""
         functions = self._functions(bench)
-        for name in PROBES:
+        for name in names:
             yield name, bench.probe(functions, f"probe_{name}", 1, 1, CALLS, BYTES)
-        for name in CHAINED:
+
+    def chains(self, bench: Bench, names: Iterable[str] = tuple(PROBES)) -> Iterator[tuple[str, Probe]]:
+        """The same where each call waits for the one before, for some of the functions."""
+        functions = self._functions(bench)
+        for name in names:
             yield f"{name}_chain", bench.probe(functions, f"probe_{name}_chain", 1, 1, CALLS, BYTES)
 
     @property
@@ -260,6 +278,7 @@ class CoreBench:
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
+            "LANE_STORES": " ".join(f"q[i + {k} * 272] = {f'v.s{k:x}' if lanes > 1 else 'v'};" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
 
@@ -269,8 +288,9 @@ class CoreBench:
         calls = {
             name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
         }
-        for name in CHAINED:
-            calls[f"{name}_chain"] = " ".join(f"a0 = {names.get(name)}(a0, x[{k}]);" for k in range(CALLS))
+        for name, probe in PROBES.items():
+            each = (f"{names.get(name)}(a0, x[{k}])" if name in CHAINED else probe.format("a0", call=names.get(name)) for k in range(CALLS))
+            calls[f"{name}_chain"] = " ".join(f"a0 = {one};" for one in each)
         return self._loaded(bench, {}, text + "".join(_HEAD % item for item in calls.items()))
 
     @cached_property
@@ -280,6 +300,8 @@ class CoreBench:
         _, names = written(self.scalars.dtype, 1, Quirks())
         values = {name: probe.format(arguments[name], call=names.get(name)) for name, probe in PROBES.items()}
         calls = {f"{name}_loop": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; q[i] = {value}; }}" for name, value in values.items()}
+        alone = "*(volatile __global REAL *) (q + i)"
+        calls |= {f"{name}_lone": f"for (int i = 0; i < n; ++i) {{ REAL s = {HASH}; {alone} = {values[name]}; }}" for name in LONELY}
         return self._loaded(self.scalars, {}, "".join(_HEAD % item for item in calls.items()))
 
     def _loaded(self, bench: Bench, words: Mapping[str, str], text: str) -> Loaded:

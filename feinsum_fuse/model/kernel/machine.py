@@ -18,7 +18,7 @@ from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS, OpenCL
 from ...formats.spec import Spec
 from ...schedule.sameness import Same
 from ...schedule.target import DeviceLimits
-from ..processor import DIVISION, DIVISION_CYCLES, figure, operation_seconds
+from ..processor import CALL_CYCLES, DIVISION, DIVISION_CYCLES, WAITING_CALL, figure, operation_seconds
 
 MOST_BITS = 1 << 62
 """Of a memory whose size is infinite."""
@@ -166,10 +166,13 @@ class Machine:
 
     def chain(self, name: str, lanes: int) -> float:
         """Seconds of one call of a function that waits for the one before: at least those of one that waits for none."""
-        whole = self.variable(f"{name}_chain_vector_seconds", self.seconds("multiply_add_latency"))
+        each = self.function(name, lanes)
+        assumed = WAITING_CALL * each if _priced(name)[1][0] > CALL_CYCLES else self.seconds("multiply_add_latency")
+        name = _priced(name)[0]
+        whole = self.variable(f"{name}_chain_vector_seconds", assumed)
         found = self.variable(f"{name}_chain_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
         found = self.variable(f"{name}_chain_scalar_seconds", found) if lanes == 1 else found
-        return max(found, self.function(name, lanes))
+        return max(found, each)
 
     def looped(self, name: str) -> float:
         """Seconds of one call in a loop over neighbours of which the compiler makes vectors: by a function of its own choice."""

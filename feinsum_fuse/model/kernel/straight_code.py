@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,10 +20,11 @@ from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
+from .code_counts import CodeCounts
 from .held_values import held_at_once
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, alike, counted_operations
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, Path, alike, counted_operations, is_call
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,32 @@ class Straight:
             self.packed * second("pack"),
             self._counts.updates * second("vector_memory_update"),
             self._turned * second("spilled"),
-            self._storing,
+            self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
         ]
-        return max(ports) + self.functions
+        return math.hypot(max(ports) + self.functions, self._waiting_calls)
+
+    @cached_property
+    def _waiting_calls(self) -> float:
+        """Seconds of one iteration in which functions wait for the results of others: as many elements are under way as the core sees
+        ahead. What a single call waits for itself is in its own figure.
+        """
+        longest = 0.0
+        for line in self.block.lines:
+            path = self._value(line)[-1]
+            times = line.copies * self._pieces(line)
+            if path and times:
+                moving, loop = self._moving(line), self.block.loop
+                turning = [what for what, names in path if loop is None or loop.name in moving(names)]
+                each = sum(self._result_latency(what, self._lanes_of(line)) for what in turning)
+                longest = max(longest, times * self._seen(each, self.issued / times)) if sum(map(is_call, turning)) > 1 else longest
+        return longest
+
+    def _result_latency(self, what: str, lanes: int) -> float:
+        """Seconds until the result of an operation is there."""
+        if what in ONE_INSTRUCTION:
+            return self.machine.seconds("addition_latency" if what == ADDITION else "multiply_add_latency")
+        return self.machine.chain(what, lanes)
 
     @property
     def _issuing(self) -> float:
@@ -74,13 +97,6 @@ class Straight:
         if loop is None or not self._is_independent:
             return 0.0
         return sum(stride(self.nest, line.statement.target, loop.name) != 1 for line in self.block.lines)
-
-    @property
-    def _storing(self) -> float:
-        """Seconds in which the stores of an iteration leave the core."""
-        whole, narrow, split = (self.machine.seconds(name) for name in ("store", "narrow_store", "split_store"))
-        counts = self._counts
-        return (self.stores - counts.narrow_stores) * whole + counts.narrow_stores * narrow + counts.split_stores * max(0.0, split - whole)
 
     @property
     def lanes(self) -> int:
@@ -127,22 +143,27 @@ class Straight:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
         does not move once before the loop.
         """
-        every = frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
-        named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        moved = {name: every if place.source in self._written else place.loops for name, place in named.items()}
-        narrow = frozenset(name for name, place in named.items() if self._element(place) < self._itemsize(line))
-
-        def moving(names: frozenset[str]) -> frozenset[str]:
-            return frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
-
-        counted, own = counted_operations(line.statement.value, alike(line.statement.operands), narrow)
+        moving = self._moving(line)
+        counted, own, _ = self._value(line)
         found: Counter[tuple[str, frozenset[str]]] = Counter()
         for (what, names), count in counted:
             found[what, moving(names)] += count
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
-            found[cost, moving(own) | every] += 1
+            found[cost, moving(own) | _around(line)] += 1
         return found
+
+    def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
+        """The operations of a statement's value, its variables, and the longest path of functions of functions."""
+        places = line.statement.operands
+        narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self._element(place) < self._itemsize(line))
+        return counted_operations(line.statement.value, alike(places), narrow)
+
+    def _moving(self, line: CodeLine) -> Callable[[frozenset[str]], frozenset[str]]:
+        """Variables of a statement's value -> the loops that move them."""
+        named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
+        moved = {name: _around(line) if place.source in self._written else place.loops for name, place in named.items()}
+        return lambda names: frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
 
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
@@ -158,6 +179,13 @@ class Straight:
             if steps[0] == 1 and all(step in (0, 1) for step in steps) and loop.name not in line.guarded:
                 return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
         return 1
+
+    def _calls_are_joined(self, line: CodeLine) -> bool:
+        """Whether the compiler joins calls of an unrolled loop to calls on vectors: their arguments are neighbours."""
+        return any(
+            loop.name not in line.guarded and 1 in {stride(self.nest, place, loop.name) for place in line.statement.operands}
+            for loop in line.unrolled
+        )
 
     def _gathered(self, line: CodeLine) -> int:
         """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
@@ -186,8 +214,8 @@ class Straight:
         return frozenset(line.statement.target.source for line in self.block.lines)
 
     @cached_property
-    def _counts(self) -> _Counts:
-        counts = _Counts()
+    def _counts(self) -> CodeCounts:
+        counts = CodeCounts()
         seen: set[tuple[str, tuple[object, ...]]] = set()
         for line in self.block.lines:
             self._compute(line, counts)
@@ -199,7 +227,7 @@ class Straight:
             self._store(line, counts)
         return counts
 
-    def _compute(self, line: CodeLine, counts: _Counts) -> None:
+    def _compute(self, line: CodeLine, counts: CodeCounts) -> None:
         reduce = line.statement.reduce
         pieces = self._pieces(line) * line.copies
         found = self._operations_of(line)
@@ -218,8 +246,8 @@ class Straight:
                 counts.additions += times if name == ADDITION else 0.0
             elif line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 counts.functions += times / self._pieces(line) * line.width * self.machine.function(name, 1)
-            elif line.lane is None and self.vectorised > 1:
-                counts.functions += times * self.vectorised * self.machine.looped(name)
+            elif line.lane is None and (self._is_independent or (self.machine.is_vectorised(name) and self._calls_are_joined(line))):
+                counts.functions += times / self._pieces(line) * self.machine.looped(name)
             else:
                 counts.functions += times * self.machine.function(name, lanes)
         loop = self.block.loop
@@ -234,7 +262,7 @@ class Straight:
         before = loop is not None and loop.name not in moved
         return copies * self._pieces(line) / (max(1.0, self.block.trips) if before else 1.0)
 
-    def _load(self, line: CodeLine, place: Place, counts: _Counts) -> None:
+    def _load(self, line: CodeLine, place: Place, counts: CodeCounts) -> None:
         moved = place.loops
         if place.source in self.registers or (place is line.statement.target and self._is_promoted(line)):
             return
@@ -253,7 +281,7 @@ class Straight:
                 moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
-                loads = packs = count * line.width
+                loads = packs = count * self._filled(line)
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
@@ -268,7 +296,7 @@ class Straight:
             counts.before += loads
             counts.kept += count if line.lane is None or is_vector else 0.0
 
-    def _store(self, line: CodeLine, counts: _Counts) -> None:
+    def _store(self, line: CodeLine, counts: CodeCounts) -> None:
         target = line.statement.target
         count = float(line.distinct(target))
         pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
@@ -276,17 +304,28 @@ class Straight:
             counts.live += count * pieces / self._gathered(line) if line.statement.reduce else 0
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
-        stores = count * (pieces if step == 1 else line.width)
         lanes = max(line.width, self.vectorised) if step == 1 else 1
-        narrow = stores if lanes <= self._native(line) // 2 else 0.0
+        stores = count * (pieces if step == 1 else self._filled(line))
+        narrow = stores if step == 1 and lanes <= self._native(line) // 2 else 0.0
         if line.is_transposed and step == 1:
             moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
             stores, narrow = blocks * moves.vectors, blocks * moves.narrow
+        if step != 1:
+            # Lanes that share a line leave together.
+            alone = stores * min(1.0, abs(step or 1) * self._element(target) / self.machine.figure("line_bytes"))
+            narrow = stores - alone
+            counts.packed += stores
+            counts.lane_stores += alone if line.width > self._native(line) // 2 else 0.0
+            counts.narrow_lane_stores += 0.0 if line.width > self._native(line) // 2 else alone
         counts.stores += stores
         counts.narrow_stores += narrow
         counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
         counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
-        counts.packed += 0 if step == 1 else count * line.width
+
+    @staticmethod
+    def _filled(line: CodeLine) -> float:
+        """Lanes of which there is an element, on average: at the end of a row some of a vector's."""
+        return average_trips(line.lane, (*line.above, *line.unrolled)) if line.lane is not None else 1.0
 
     @property
     def arithmetic(self) -> float:
@@ -448,27 +487,6 @@ class Straight:
                 yield line
 
 
-@dataclass
-class _Counts:
-    """What one iteration of a block needs."""
-
-    arithmetic: float = 0.0
-    additions: float = 0.0
-    """Those of the arithmetic operations that no multiplication is part of."""
-    split_loads: float = 0.0
-    """Loads of vectors that lie in two lines."""
-    split_stores: float = 0.0
-    narrow_stores: float = 0.0
-    """Stores of half a vector or less."""
-    functions: float = 0.0
-    loads: float = 0.0
-    stores: float = 0.0
-    packed: float = 0.0
-    other: float = 0.0
-    before: float = 0.0
-    live: float = 0.0
-    """Vectors of sums that registers hold."""
-    kept: float = 0.0
-    """Vectors of operands that the loop does not move."""
-    updates: float = 0.0
-    """Vectors in memory that are changed where they are."""
+def _around(line: CodeLine) -> frozenset[str]:
+    """All loops around a statement."""
+    return frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))

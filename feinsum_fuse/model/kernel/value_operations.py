@@ -12,11 +12,11 @@ from pymbolic.mapper import CombineMapper
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, Sum, Variable
 
-from ...formats.language.functions import FUNCTIONS, IN_KERNELS
+from ...formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 from ...formats.workload import operand_name
 from ...number_types import WIDENED
 from ...schedule.tree.nest import Place
-from ..processor import DIVISION
+from ..processor import CALL_CYCLES, DIVISION, DIVISION_CYCLES
 
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 ADDITION, SIMPLE = "+", "*"
 """What additions are called, and other operations that one instruction does."""
 ONE_INSTRUCTION = (ADDITION, SIMPLE)
+Path = tuple[tuple[str, frozenset[str]], ...]
+"""Operations each of which waits for the one before: what they are, and the variables that they are made of."""
+
+
+def is_call(what: str) -> bool:
+    """Whether an operation is a function of several instructions."""
+    return what not in ONE_INSTRUCTION and _cycles(what) > CALL_CYCLES
+
+
+def _cycles(what: str) -> float:
+    """About what an operation on a vector takes, to tell long paths from short ones."""
+    if what in ONE_INSTRUCTION:
+        return 0.5
+    return DIVISION_CYCLES[0] if what == DIVISION else FUNCTIONS.get(what, Function(what)).cycles[0]
 
 
 class _Operations(CombineMapper):  # type: ignore[misc]
@@ -37,13 +51,20 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         """Operands whose numbers have fewer bits than what is computed in: they are spread before they are converted."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
         """(function, :data:`ADDITION` or :data:`SIMPLE`; the variables) -> how many."""
-        self.known: dict[object, frozenset[str]] = {}
-        """Expressions that were counted -> their variables."""
+        self.known: dict[object, tuple[frozenset[str], Path]] = {}
+        """Expressions that were counted -> their variables, and the longest of their paths."""
+        self.path: Path = ()
+        """The longest path among those to what the current operation is made of."""
 
     def rec(self, expr: object) -> frozenset[str]:
         if expr not in self.known:
-            self.known[expr] = super().rec(expr)
-        return self.known[expr]
+            around, self.path = self.path, ()
+            names = super().rec(expr)
+            self.known[expr] = names, self.path
+            self.path = around
+        names, path = self.known[expr]
+        self.path = max(self.path, path, key=_length)
+        return names
 
     def combine(self, values: Iterable[frozenset[str]]) -> frozenset[str]:
         return frozenset[str]().union(*values)
@@ -66,7 +87,7 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         first, *others = map(self.rec, children)
         for other in others:
             first |= other
-            self.found[what, first] += 1
+            self._count(what, first)
         return first
 
     def map_quotient(self, expr: Quotient) -> frozenset[str]:
@@ -99,19 +120,29 @@ class _Operations(CombineMapper):  # type: ignore[misc]
 
     def _done(self, what: str, *children: object) -> frozenset[str]:
         moved = self.combine(map(self.rec, children))
-        self.found[what, moved] += 1
+        self._count(what, moved)
         return moved
+
+    def _count(self, what: str, names: frozenset[str]) -> None:
+        self.found[what, names] += 1
+        self.path = (*self.path, (what, names))
+
+
+def _length(path: Path) -> float:
+    return sum(_cycles(what) for what, _ in path)
 
 
 @lru_cache(1024)
 def counted_operations(
     value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str]
-) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str]]:
-    """The operations of a value, some of whose operands are others, and its variables: candidates of a search compute the same values."""
+) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
+    """The operations of a value, some of whose operands are others, its variables, and the longest path of operations that wait for one
+    another; empty without two functions on it. Candidates of a search compute the same values."""
     operations = _Operations(narrow)
     renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))
     own = operations.rec(renamed(value))
-    return tuple(operations.found.items()), own
+    calls = sum(is_call(what) for what, _ in operations.path)
+    return tuple(operations.found.items()), own, operations.path if calls > 1 else ()
 
 
 def alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
