@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DATA, DEVELOPED, KNOWN, LEFT_OUT, UNSEEN, Device
+from .cases import DATA, DEVELOPED, KNOWN, UNSEEN, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -29,7 +29,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
-    cases = tuple(given.cases or ((*KNOWN, *LEFT_OUT, *UNSEEN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *UNSEEN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 

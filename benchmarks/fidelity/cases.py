@@ -43,8 +43,8 @@ LEFT_OUT = (
     *("rotary", "outer_mean", "cosine", "group_norm"),
     *("least_squares", "mish", "grouped_conv", "complex_product"),
 )
-"""Workloads G: of kinds that are in none of the others, up to sixty mappings each, chosen after the rules that set F led to; judged once,
-no rule is made by what is seen of them."""
+"""Workloads G: of kinds that are in none of the others, up to sixty mappings each, chosen after the rules that set F led to; looked at
+since two thirds of them were judged."""
 UNSEEN = (
     *("kernel_sum", "cp_whole", "autocorrelation", "memory_cell"),
     *("grey_dilation", "quadratic_form", "banded", "expert_mix"),
@@ -57,10 +57,12 @@ SETS = {
     "workloads that were held out last": JUDGED_LAST,
     "workloads that were held out on a third kind of processor": HELD_OUT,
     "workloads that were held out before these": DRAWN,
-    "workloads that were held out, too few of their mappings": LEFT_OUT,
+    "workloads that were held out right before these": LEFT_OUT,
     "held-out workloads": UNSEEN,
 }
-KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN)
+LETTERS = "ABCDEFGH"
+"""What these sets are called."""
+KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT)
 """Workloads that intervals are made of."""
 SEED = 16
 MOST_TURNS = 10
@@ -74,6 +76,11 @@ class Device:
     """A folder with what a processor's calibration wrote, and what was measured there."""
 
     name: str
+
+    @property
+    def processor(self) -> str:
+        """The processor: another sitting on it, with a calibration of its own, has a folder of that name with a number."""
+        return self.name.partition(".")[0]
 
     @property
     def folder(self) -> Path:

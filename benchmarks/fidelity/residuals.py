@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
 
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.kernel.interval import kind_of
@@ -12,17 +16,19 @@ from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .cases import KNOWN, Device
+from .cases import KNOWN, LETTERS, SETS, Device
 from .measuring import noise, seconds
 
+Weighted = Sequence[tuple[float, float]]
+"""Numbers, each with its weight."""
 STEPS = 20
 """Ways to divide what is left out between both ends."""
 FEWEST = 10
 """Residuals from which on a tenth means something."""
 WANTED = 0.8
-"""The part of a left-out workload's measurements that intervals are to hold."""
+"""The part of a left-out workload's measurements that intervals are to hold, the mean over workloads."""
 TAILS = tuple(k / 200 for k in range(2, 31))
-"""Parts of the ratios that may be left out at either end."""
+"""Parts of the ratios that may be left out at either end: the more, the less is held."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,17 +72,15 @@ def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, list[float]]]) ->
         yield Residual(workload, kind_of(time, machine), seconds(runs) / time.seconds, noise(runs))
 
 
-def ends(ratios: Sequence[float], tail: float) -> tuple[float, float]:
-    """The shortest interval of ratios beyond whose ends twice such a part of them lies: there are more slow kernels than fast ones."""
+def ends(ratios: Weighted, tail: float) -> tuple[float, float]:
+    """The shortest interval of ratios beyond whose ends twice such a part of their weight lies: more kernels are slow than fast."""
     ordered = sorted(ratios)
-
-    def at(part: float) -> float:
-        position = part * (len(ordered) - 1)
-        low = ordered[int(position)]
-        return low + (position % 1) * (ordered[min(int(position) + 1, len(ordered) - 1)] - low)
-
-    starts = (2 * tail * step / STEPS for step in range(STEPS + 1))
-    return min(((at(start), at(1 - 2 * tail + start)) for start in starts), key=lambda found: found[1] - found[0])
+    weights = np.array([weight for _, weight in ordered])
+    places = (np.cumsum(weights) - weights / 2) / weights.sum()
+    starts = np.linspace(0, 2 * tail, STEPS + 1)
+    low, high = (np.interp(at, places, [ratio for ratio, _ in ordered]) for at in (starts, starts + 1 - 2 * tail))
+    shortest = int(np.argmin(high - low))
+    return float(low[shortest]), float(high[shortest])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,14 +108,22 @@ def held(found: Sequence[Residual], tail: float) -> list[Held]:
 
 
 def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, float]]:
-    """Kind -> the ends of its ratios, for kinds with enough of them."""
-    kinds = {kind: [r.undisturbed for r in found if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found)}
+    """Kind -> the ends of its ratios, for kinds with enough of them.
+
+    Each workload weighs as much as any other, however many of its mappings were measured: what is to be foreseen is another workload.
+    """
+    counts = Counter(r.workload for r in found)
+    kinds = {
+        kind: [(r.undisturbed, 1 / counts[r.workload]) for r in found if r.kind == kind] for kind in dict.fromkeys(r.kind for r in found)
+    }
     return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
 
 
 def across(devices: Sequence[Device]) -> str:
     """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged."""
-    every = {device.name: residuals(device) for device in devices}
+    every: dict[str, list[Residual]] = {}
+    for device in devices:
+        every.setdefault(device.processor, []).extend(residuals(device))
     rows = []
     for name, own in every.items():
         others = [one for other, found in every.items() if other != name for one in found]
@@ -126,18 +138,23 @@ def across(devices: Sequence[Device]) -> str:
 
 
 def part_held(some: Iterable[Held]) -> float:
-    """The part of all mappings that is inside."""
-    some = list(some)
-    return sum(one.inside for one in some) / sum(one.count for one in some)
+    """The part of a workload's mappings that is inside, the mean over workloads."""
+    return statistics.mean(one.inside / one.count for one in some)
 
 
 def best_tail(found: Sequence[Residual]) -> float:
-    """The tail with which intervals from the other workloads hold the part that is wanted: workloads differ, so it is less than a tenth."""
-    return min(TAILS, key=lambda tail: abs(part_held(held(found, tail)) - WANTED))
+    """The tail with which intervals from the other workloads hold the part that is wanted of one that is left out: workloads differ, so it is
+    less than a tenth.
+    """
+    first = bisect_left(TAILS, -WANTED, key=lambda tail: -part_held(held(found, tail)))
+    return TAILS[min(first, len(TAILS) - 1)]
 
 
 def report(devices: Sequence[Device]) -> str:
-    """The table of the model; each workload with what intervals from the others hold of it, whose tail the others chose, too."""
+    """The table of the model; each workload, and each set, with what intervals from the other workloads hold of it.
+
+    The tail is the one figure that all workloads have chosen together.
+    """
     found = [one for device in devices for one in residuals(device)]
     tail = best_tail(found)
     rows = []
@@ -145,12 +162,20 @@ def report(devices: Sequence[Device]) -> str:
         ratios = [r.undisturbed for r in found if r.kind == kind]
         rows.append((kind, str(len(ratios)), f"{low:.2f}", f"{high:.2f}", f"{statistics.median(ratios):.2f}"))
     parts = [f"tails of {tail:.1%}", table(("kind", "mappings", "low", "high", "median"), rows, numbers=4)]
-    judged = []
-    for workload in dict.fromkeys(r.workload for r in found):
-        chosen = best_tail([r for r in found if r.workload != workload])
-        judged += [one for one in held(found, chosen) if one.workload == workload]
+    judged = held(found, tail)
     lines = [(*one.workload, str(one.count), f"{one.inside / one.count:.0%}", f"{one.width:.0%}") for one in judged]
     widths = [one.width for one in judged for _ in range(one.count)]
     lines.append(("all", "", str(len(widths)), f"{part_held(judged):.0%}", f"{statistics.median(widths):.0%}"))
     parts.append(table(("processor", "workload left out", "mappings", "held", "either way"), lines, numbers=3))
+    parts.append(table(("processor", "set", "workloads", "held", "either way"), list(_by_set(judged)), numbers=3))
     return "\n\n".join(parts)
+
+
+def _by_set(judged: Sequence[Held]) -> Iterator[tuple[str, ...]]:
+    """What is held of each set's workloads on each processor."""
+    for processor in dict.fromkeys(one.workload[0] for one in judged):
+        for letter, members in zip(LETTERS, SETS.values(), strict=True):
+            some = [one for one in judged if one.workload[0] == processor and one.workload[1] in members]
+            if some:
+                width = statistics.median(one.width for one in some)
+                yield processor, letter, str(len(some)), f"{part_held(some):.0%}", f"{width:.0%}"

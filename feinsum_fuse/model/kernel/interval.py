@@ -18,19 +18,19 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.76, 1.31, 450),
-    "narrow vectors": Residuals(0.72, 1.28, 704),
-    "scalars": Residuals(0.78, 1.46, 287),
-    "own caches": Residuals(0.61, 1.43, 149),
-    "shared memory": Residuals(0.62, 1.37, 231),
+    "full vectors": Residuals(0.77, 1.30, 482),
+    "narrow vectors": Residuals(0.73, 1.31, 770),
+    "scalars": Residuals(0.62, 1.20, 318),
+    "own caches": Residuals(0.53, 1.27, 162),
+    "shared memory": Residuals(0.64, 1.54, 273),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 1,821 mappings of 45 workloads measured on a Zen 4, a Zen 5 and a Xeon, with
-what intervals from the other workloads hold of each workload. A time is known as well as its runs agree: it is between the fastest run and
-what is faster by their noise, and the ratio nearest to 1 in between counts. Of intervals with so many residuals the shortest is taken.
-Tails of 18 % in all are left out: since workloads differ, intervals of eight tenths hold less than eight tenths of a workload that is left
-out. The noise of the calibration is among them.
+``python -m benchmarks.fidelity residuals`` prints them from 2,005 mappings of 51 workloads measured on a Zen 4, a Zen 5 and a Xeon, with
+what intervals from the other workloads hold of each workload, and of each set. A time is known as well as its runs agree: it is between the
+fastest run and what is faster by their noise, and the ratio nearest to 1 in between counts. Each workload weighs as much as any other. Of
+intervals with so much weight the shortest is taken. Tails of 19 % in all are left out: with these the intervals that the other workloads
+make hold eight tenths of a workload, the mean over workloads. The noise of the calibration is among them.
 """
 
 
