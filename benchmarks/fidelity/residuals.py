@@ -143,8 +143,8 @@ def part_held(some: Iterable[Held]) -> float:
 
 
 def best_tail(found: Sequence[Residual]) -> float:
-    """The tail with which intervals from the other workloads hold the part that is wanted of one that is left out: workloads differ, so it is
-    less than a tenth.
+    """The tail with which intervals from the other workloads hold the part that is wanted of one that is left out: workloads differ, so it
+    is less than a tenth.
     """
     first = bisect_left(TAILS, -WANTED, key=lambda tail: -part_held(held(found, tail)))
     return TAILS[min(first, len(TAILS) - 1)]

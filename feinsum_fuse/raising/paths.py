@@ -100,10 +100,21 @@ def loop_node(
     if level_of(binding) == "group" and not machinery.has(binding):
         # Lowering makes groups, on an axis of their own, of a loop in time above those of the architecture.
         return Temporal(name, tile)  # type: ignore[arg-type]
-    if binding == "loop" and not any(path.loops[depth].name in in_space for path in paths):
+    is_in_space = any(path.loops[depth].name in in_space for path in paths)
+    if binding == "loop" and machinery.has("loop") and all(_is_above_groups(path, depth) for path in paths):
+        # In time it would become a loop over groups of its own.
+        is_in_space = True
+    if binding == "loop" and not is_in_space:
         return Temporal(name, tile)  # type: ignore[arg-type]
     component, dimension = machinery.fanout(binding)
     return Spatial(name, tile, name=dimension, component=component)  # type: ignore[arg-type]
+
+
+def _is_above_groups(path: EinsumPath, depth: int) -> bool:
+    """Whether a loop over elements of the result stands above loops over groups."""
+    loop = path.loops[depth]
+    below = any(level_of(other.binding) == "group" for other in path.loops[depth + 1 :])
+    return below and loop.name in path.statement.target.loops
 
 
 def rest_of(path: EinsumPath, cascade: EinsumSequence) -> Iterator[Temporal]:

@@ -235,7 +235,7 @@ def held_tiles(nest: Nest, paths: Sequence[EinsumPath], hoists: Hoists) -> list[
         moving = [above for above, s in uses if _moves(s, tile)]
         depth = _moved_at(users[0], moving) if moving else _alive_at(tile, users[0], uses)
         users = [hoisted(path, hoists) for path in users]
-        depth = _moved_in(tile, before, users[0], depth)
+        depth = _moved_in(tile, before, users[0], depth, hoists)
         kind = _kind(tile, users, depth)
         names = frozenset(path.einsum for path in users)
         found.setdefault((tile.tensor, kind, depth, names), HeldTile(tile.tensor, kind, depth, names, not moving, number))
@@ -286,14 +286,19 @@ def _alive_at(tile: Tile, path: EinsumPath, uses: Uses) -> int:
     return depth
 
 
-def _moved_in(tile: Tile, before: EinsumPath, after: EinsumPath, depth: int) -> int:
-    """The depth below the same loops of a path in another order; a work-item's own tile stands below loops over work-items there."""
+def _moved_in(tile: Tile, before: EinsumPath, after: EinsumPath, depth: int, hoists: Hoists) -> int:
+    """The depth below the same loops of a path in another order; a work-item's own tile stands below loops over work-items there, and the
+    group's below those that ``hoists`` names: lowering moves these in again.
+    """
     names = {loop.name for loop in before.loops[:depth]}
     found = max((position + 1 for position, loop in enumerate(after.loops) if loop.name in names), default=0)
     if tile.memory == "private":
         for mine, other in zip(after.loops[found:], before.loops[found:], strict=True):
             if mine == other or not mine.is_over_items:
                 break
+            found += 1
+    if tile.memory == "local":
+        while found < len(after.loops) and after.loops[found].name in hoists:
             found += 1
     return found
 
