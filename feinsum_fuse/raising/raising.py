@@ -103,9 +103,10 @@ class Raising:
         """
         reasons: list[str] = []
         near: dict[tuple[str, ...], Spec] = {}
-        for hoists in islice(ways_out(paths_of(self.nest, self.cascade)), TRIES):
+        ways = list(islice(ways_out(paths_of(self.nest, self.cascade)), TRIES))
+        for hoists, is_bare in ((hoists, is_bare) for is_bare in (False, True) for hoists in ways):
             try:
-                spec, remade = self._at(hoists)
+                spec, remade = self._at(hoists, is_bare=is_bare)
             except Error as error:
                 reasons.append(error.message)
                 continue
@@ -122,11 +123,11 @@ class Raising:
                     return spec
         raise MatchError(f"No LoopTree is known that lowers to this kernel: {reasons[0]}.")
 
-    def _at(self, hoists: Hoists) -> tuple[Spec, Nest]:
-        """The tree with loops over work-items in these places, and what it lowers to."""
+    def _at(self, hoists: Hoists, *, is_bare: bool) -> tuple[Spec, Nest]:
+        """The tree with loops over work-items in these places, with or without loops of one iteration, and what it lowers to."""
         written_out: set[LoopRef] = set()
         while True:
-            mapping = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists).mapping()
+            mapping = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists, is_bare=is_bare).mapping()
             spec = spec_of(self.cascade, self.machinery.arch, mapping, self.machinery.opencl)
             lowering = Lowering(spec, self.cascade.outputs)
             with Stage("lowering", None) as stage:

@@ -28,10 +28,14 @@ class TreeMaker:
         cascade: Cascade,
         machinery: Machinery,
         written_out: Collection[LoopRef] = frozenset(),
+        *,
+        is_bare: bool = False,
     ) -> None:
         self.cascade = cascade
         self.machinery = machinery
         self.written_out = written_out
+        self.is_bare = is_bare
+        """Whether loops in time of one iteration are left to lowering, which adds those that a tree does not have."""
         self.in_space: set[str] = set()
         """Loops in time that stand as loops in space, which run one after another: a reservation does not sink past them."""
         self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
@@ -39,11 +43,20 @@ class TreeMaker:
         self.tiles = [dataclasses.replace(tile, tensor=self._called(tile)) for tile in tiles]
 
     @classmethod
-    def of(cls, nest: Nest, cascade: Cascade, machinery: Machinery, written_out: Collection[LoopRef], hoists: Hoists) -> TreeMaker:
+    def of(
+        cls,
+        nest: Nest,
+        cascade: Cascade,
+        machinery: Machinery,
+        written_out: Collection[LoopRef],
+        hoists: Hoists,
+        *,
+        is_bare: bool = False,
+    ) -> TreeMaker:
         """That of a nest, with loops over work-items in these places."""
         paths = paths_of(nest, cascade)
         tiles = held_tiles(nest, paths, hoists)
-        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out)
+        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out, is_bare=is_bare)
 
     def mapping(self) -> Mapping:
         """The whole tree: what is not an intermediate in tiles is held in main memory."""
@@ -83,9 +96,11 @@ class TreeMaker:
             nodes += self._storages(held, paths, depth, waiting)
             if depth == len(paths[0].loops):
                 (path,) = paths
-                return [*nodes, *rest_of(path, self.cascade), Compute(path.einsum, self.machinery.unit)]
+                rest = [] if self.is_bare else rest_of(path, self.cascade)
+                return [*nodes, *rest, Compute(path.einsum, self.machinery.unit)]
             node = loop_node(paths, depth, self.machinery, self.written_out, self.in_space)
-            nodes += [node] if node is not None else []
+            is_idle = self.is_bare and isinstance(node, Temporal) and all(path.loops[depth].extent == 1 for path in paths)
+            nodes += [node] if node is not None and not is_idle else []
             depth += 1
 
     def _branches(self, groups: Sequence[list[EinsumPath]], depth: int, waiting: Sequence[HeldTile]) -> list[Node]:
