@@ -82,6 +82,20 @@ def test_random_trees_come_back() -> None:
     assert refused <= REFUSED * len(trees)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(5102, id="a loop in space, one after another, above groups"),
+        pytest.param(5204, id="group tiles below loops over work-items that lowering moved in"),
+        pytest.param(5066, id="loops of one iteration that the tree does not have"),
+    ],
+)
+def test_a_tree_comes_back(seed: int) -> None:
+    kernel = made(random_tree(seed).spec)
+    again = made(ff.raise_mapping(kernel))
+    assert str(again) == str(kernel) or executable(again).source == executable(kernel).source
+
+
 def test_loops_over_groups_and_work_items_come_back_where_they_stood() -> None:
     tree = random_tree(16)
     raised = ff.raise_mapping(made(tree.spec))

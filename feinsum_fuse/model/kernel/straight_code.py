@@ -20,11 +20,10 @@ from ...formats.workload import operand_name
 from ...schedule.tree.nest import For, Nest, Place
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
-from .code_counts import CodeCounts
 from .held_values import held_at_once
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, Path, alike, counted_operations, is_call
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Path, alike, counted_operations, is_call
 
 
 @dataclass(frozen=True)
