@@ -80,6 +80,11 @@ def _np(function: Callable[..., object], *names: str) -> Peer:
     return lambda arrays: lambda: function(*(arrays[name] for name in names))
 
 
+def _panels(columns: int) -> int:
+    """Columns in whole vectors of 16."""
+    return -(-columns // 16) * 16
+
+
 N, K, LONG, FEW = 1024, 4096, 1 << 18, 64
 CASES = (
     Case(
@@ -209,6 +214,18 @@ CASES = (
             Launch("projections", (-(-m // 96),), (1,), ("X", "packed", "Q", "R", "S")),
         ),
         packed=lambda n, k, **_: (3 * n, k),
+    ),
+    _of_suite(
+        "chain",
+        lambda m, i, a, b, c: 2.0 * m * (i * a + a * b + b * c),
+        "GFLOP/s",
+        lambda m, **_: (
+            Launch("pack", (1,), (1,), ("A", "B", "C", "first", "second", "third")),
+            Launch("chain", (-(-m // 48),), (1,), ("X", "first", "second", "third", "Z")),
+        ),
+        first=lambda i, a, **_: (i, _panels(a)),
+        second=lambda a, b, **_: (a, _panels(b)),
+        third=lambda b, c, **_: (b, _panels(c)),
     ),
     _of_suite(
         "gelu",

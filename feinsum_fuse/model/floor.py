@@ -60,9 +60,9 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.evaluation.predict`; without a mapping, a cache that all units share is the outermost memory if it
-    has room for all inputs and outputs, since a run before may have left them there. ``parts``: Einsum -> the part of its points that
-    is computed, if not all. Networks are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec
+    :func:`~feinsum_fuse.model.evaluation.predict`; without a mapping, as much of all inputs and outputs as a cache that all units share
+    has room for comes from it, since a run before may have left that there. ``parts``: Einsum -> the part of its points that is computed,
+    if not all. Networks are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec
     has no architecture.
     """
     spec = place_caches(expect_spec(spec), cold=cold)
@@ -86,26 +86,40 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     return Bounds(seconds, actions, energy, tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network)))
 
 
-def _uses(spec: Spec, arch: Arch, cold: bool) -> Iterator[tuple[WorkloadEinsum, str, list[tuple[str, str, bool]]]]:
-    """(Einsum, compute unit, [(memory, tensor, whether it lives there)]) of every Einsum."""
+@dataclass(frozen=True)
+class _Held:
+    """A tensor in a memory; ``part`` of its values pass there at the least."""
+
+    memory: str
+    tensor: str
+    lives: bool
+    part: float = 1.0
+
+
+def _uses(spec: Spec, arch: Arch, cold: bool) -> Iterator[tuple[WorkloadEinsum, str, list[_Held]]]:
+    """(Einsum, compute unit, what is held) of every Einsum."""
     if spec.mapping is not None:
         for path in spec.mapping.paths():
             whole = einsum_nest(spec, path)
             holders = [node for node in whole.nodes if isinstance(node, Holder) and isinstance(node.component, Memory)]
-            yield whole.einsum, whole.compute.name, [(node.component.name, node.tensor, node.backing) for node in holders]
+            yield whole.einsum, whole.compute.name, [_Held(node.component.name, node.tensor, node.backing) for node in holders]
         return
-    memory = None if cold else _warm(spec, arch)
-    memory = memory or next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
+    memories = _parts_of_memories(spec, arch, cold)
     compute = next((leaf.name for leaf in arch.components if isinstance(leaf, Compute)), None)
-    if memory is None or compute is None:
+    if not memories or compute is None:
         raise ModelError("Bounds need a Memory and a Compute in the architecture.")
     for einsum in spec.workload.einsums:
         outer = [tensor for tensor in einsum.tensors if tensor not in spec.workload.intermediates]
-        yield einsum, compute, [(memory, tensor, True) for tensor in outer]
+        yield einsum, compute, [_Held(memory, tensor, True, part) for memory, part in memories.items() for tensor in outer]
 
 
-def _warm(spec: Spec, arch: Arch) -> str | None:
-    """The innermost cache that all units share and all inputs and outputs fit: all of it, not the share that a prediction counts on."""
+def _parts_of_memories(spec: Spec, arch: Arch, cold: bool) -> dict[str, float]:
+    """Memory -> the part of all inputs and outputs that comes from it.
+
+    That is the innermost cache that all units share and that all of them fit, all of it, not the share that a prediction counts on. What
+    does not fit the largest one comes from the outermost memory: a cache may keep any of the rest, in whatever order it is walked.
+    """
+    outermost = next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
     sizes: dict[str, float] = {}
     for einsum in spec.workload.einsums:
         for access in einsum.tensor_accesses:
@@ -114,25 +128,32 @@ def _warm(spec: Spec, arch: Arch) -> str | None:
     kinds = spec.opencl.memories if spec.opencl is not None else {}
     shared = itertools.takewhile(lambda leaf: not leaf.spatial, arch.components)
     caches = [leaf for leaf in shared if isinstance(leaf, Memory) and kinds.get(leaf.name) in CACHE_KINDS]
-    return next((cache.name for cache in reversed(caches) if sum(sizes.values()) <= cache.size), None)
+    size = sum(sizes.values())
+    if outermost is None or cold or not caches:
+        return {outermost: 1.0} if outermost is not None else {}
+    fitting = next((cache.name for cache in reversed(caches) if size <= cache.size), None)
+    if fitting is not None:
+        return {fitting: 1.0}
+    largest = max(caches, key=lambda cache: cache.size)
+    return {outermost: 1 - largest.size / size, largest.name: largest.size / size}
 
 
 def _compulsory(
-    spec: Spec, arch: Arch, einsum: WorkloadEinsum, compute: str, held: list[tuple[str, str, bool]], part: float
+    spec: Spec, arch: Arch, einsum: WorkloadEinsum, compute: str, held: list[_Held], part: float
 ) -> Iterator[tuple[str, str, float]]:
     """(component, action, count) that no mapping of one Einsum on these levels avoids."""
     unit = arch.component(compute)
     if not einsum.is_copy_operation:
         yield compute, "compute", math.prod(einsum.bounds.values()) * part * unit.actions_scale
-    for name, tensor, lives in held:
-        memory = localised(spec, einsum, arch.component(name))
+    for one in held:
+        memory = localised(spec, einsum, arch.component(one.memory))
         assert isinstance(memory, Memory)
-        access = next(a for a in reversed(einsum.tensor_accesses) if a.name == tensor)
-        size = touched(access, einsum)
-        for action in _passes(einsum, access, lives):
+        access = next(a for a in reversed(einsum.tensor_accesses) if a.name == one.tensor)
+        size = touched(access, einsum) * one.part
+        for action in _passes(einsum, access, one.lives):
             found = memory.action(action)
             if found is not None:
-                yield name, action, size * actions_per_value(memory, found, tensor, access.bits_per_value) * memory.actions_scale
+                yield one.memory, action, size * actions_per_value(memory, found, one.tensor, access.bits_per_value) * memory.actions_scale
 
 
 def touched(access: TensorAccess, einsum: WorkloadEinsum) -> float:
