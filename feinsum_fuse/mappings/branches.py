@@ -43,6 +43,10 @@ UNEVEN = 1.05
 """How much later the last core may end: for less a tile of rows is not made shorter."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
+PASS = 4
+"""What Einsums do with a few rows fills the nearest cache to one part of so many: the next rows are on their way into it meanwhile, and
+caches keep what stands at alike addresses in few places."""
+PASSES = (1, 2, 4, 8, 16)
 MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
 
@@ -78,7 +82,7 @@ class Branch:
         self.lanes = self._lanes()
         self.pieces = {einsum.name: self._piece(einsum) for einsum in segment.einsums}
         """Einsum -> neighbours along its lanes that each work-item takes at once; 1 where lanes are those of vectors."""
-        self.loops = [*self._columns(), *self.loops]
+        self.loops = [*self._columns(), *self.loops, *self._pass()]
 
     def turned(self, einsum: Einsum) -> list[str]:
         """Inputs that are copied for each tile of rows, because their rows are lanes and do not lie next to one another."""
@@ -297,6 +301,30 @@ class Branch:
         if not batches:
             return []
         return [*batches[:-1], *self._grouped(self.segment.batches[-1], 1)]
+
+    def _pass(self) -> list[Node]:
+        """The loop over the few rows of a group that all Einsums go through before the next ones, so that each finds them near by."""
+        if not self._goes_in_passes():
+            return []
+        touched = self.segment.touched_bytes(self.rows)
+        near = max(1, self.plan.target.nearest_cache_bytes // PASS // max(1, touched))
+        usual = min(self.tile, 1 << near.bit_length() - 1)
+        rows = self.chooser.choose(Choice.of("pass", self.name, usual, [self.tile, *(n for n in PASSES if n < self.tile)]))
+        if rows >= self.tile:
+            return []
+        self._advance(self.rows, rows)
+        return [Temporal(_variables(self.rows), rows)]
+
+    def _goes_in_passes(self) -> bool:
+        """Whether a group's rows are taken as well one by one: they are no lanes, and no operand of a sum is used again in the next row."""
+        if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
+            return False
+        for einsum in self.segment.einsums:
+            row = self.rows[einsum.name]
+            is_shared = einsum.reduces and any(row not in access.variables for access in einsum.operands)
+            if self.lanes[einsum.name] in {row, None} or is_shared:
+                return False
+        return True
 
     def _grouped(self, rows: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of rows, on groups if there are any."""

@@ -295,6 +295,12 @@ class Segment:
         through = {tensor for one, other in combinations(self.einsums, 2) for tensor in _gone_through(one, other)}
         return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
 
+    def touched_bytes(self, rows: RowVariables) -> int:
+        """What one iteration's share of all that the Einsums read and write occupies; of what all iterations use nothing counts."""
+        parts = self.extent(rows) * prod(map(self.extent, self.batches))
+        touched = {a.tensor for e in self.einsums for a in (*e.operands, e.output) if rows[e.name] in a.variables}
+        return sum(map(self.around.tensor_bytes, touched)) // max(1, parts)
+
 
 def _axis(access: Access, variable: str) -> int | None:
     """The axis that the variable alone indexes; ``None`` if it occurs elsewhere, too."""

@@ -166,6 +166,19 @@ def test_extrema_are_those_of_c(name: str) -> None:
     np.testing.assert_array_equal(computed(name, one, other), {"min": np.fmin, "max": np.fmax}[name](one, other))
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("reduction", ["min", "max"])
+def test_running_extrema_pass_over_what_is_no_number(reduction: str, lanes: int) -> None:
+    """What a reduction has so far is always a number, which its function on vectors makes use of."""
+    values = np.random.default_rng(0).normal(size=(7, 5 * lanes + 3)).astype(np.float32)
+    values[1, ::3], values[2], values[3, :lanes], values[4, 0] = np.nan, np.nan, np.nan, np.inf
+    cascade = ff.cascade([f"Z[m] = {reduction}(A[m, k])"], sizes=dict(zip("MK", values.shape, strict=True)))
+    spec = default_spec(cascade, target=replace(ANY_DEVICE, vector_bytes=4 * lanes))
+    assert f"vrunning{reduction}_float{lanes}" in written(spec, POCL).source
+    ufunc, neutral = (np.fmin, np.inf) if reduction == "min" else (np.fmax, -np.inf)
+    np.testing.assert_array_equal(ff.compile(spec)(A=values)["Z"], ufunc.reduce(values, axis=1, initial=np.float32(neutral)))
+
+
 def test_every_own_function_is_tested() -> None:
     assert set(OWN) == {*LARGEST, "min", "max", "low4", "high4"}  # these two: test_four_bits
 

@@ -68,9 +68,32 @@ def test_every_kind_is_met() -> None:
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
     rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
-    families = (Family(lanes), Family(none), Family(turned), Family(rows), family(DIVERGENCE, **ELEMENTS), family(), family(GATED), items)
+    divergence, norm = family(DIVERGENCE, **ELEMENTS), family(NORM, M=333, K=501)
+    families = (Family(lanes), Family(none), Family(turned), Family(rows), divergence, norm, family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
-    assert {choice.kind for choice in drawn} == set(CHOICE_KINDS)
+    assert {choice.kind for choice in (*drawn, *norm.choices())} == set(CHOICE_KINDS)
+
+
+NORM = ["Q[m] = X[m, k] * X[m, k]", "Y[m, k] = X[m, k] * G[k] / sqrt(Q[m] + 1)"]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(2000, 1), (501, 2), (60, 16)])
+def test_rows_go_through_all_einsums_before_the_next_ones(columns: int, rows: int) -> None:
+    """As many as fill a part of the nearest cache; the loop over them stands around everything that a group keeps of them."""
+    found = family(NORM, M=3333, K=columns)
+    (choice,) = (choice for choice in found.choices() if choice.kind == "pass")
+    assert choice.usual == rows
+    assert Temporal("m", rows) in found.mapping().nodes
+    whole = found.mapping(Given({"pass": choice.options[1]}))
+    assert not any(isinstance(node, Temporal) and node.tile_shape == rows for node in whole.nodes)
+    random = np.random.default_rng(5)
+    inputs = {name: random.normal(size=found.cascade.fixed_shape(name)).astype("f4") for name in found.cascade.inputs}
+    expected = inputs["X"] * inputs["G"] / np.sqrt((inputs["X"].astype("f8") ** 2).sum(1) + 1)[:, None]
+    np.testing.assert_allclose(ff.compile(found.spec.replace(mapping=found.mapping()))(**inputs)["Y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_share_an_operand_of_a_sum_do_not_go_one_by_one() -> None:
+    assert not any(choice.kind == "pass" for choice in family().choices())
 
 
 DIVERGENCE = ["D[e, i] = G[x, r, e] * S[r, i, j] * U[x, e, j]"]

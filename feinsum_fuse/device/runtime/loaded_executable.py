@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import sqlite3
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from . import runtimes
 from .compiler_cache import shared_cache
 from .host_processor import host_processor
 from .pocl_processor import name_processor
+from .waiting import Waiting
 
 KernelValue: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 _PLAIN = "iuf"
@@ -42,6 +44,7 @@ class Loaded:
         """``program``: what was built of the same source on the same context before."""
         self.executable = executable
         self.context = context
+        self._waiting = Waiting()
         if program is None:
             if why := cache_folder.writing_fault(shared_cache()):
                 hint = f"Free some space there, or set {cache_folder.VARIABLE}."
@@ -83,13 +86,15 @@ class Loaded:
 
     def run(self, queue: cl.CommandQueue) -> None:
         """Start all launches and wait for their end, also where one of them cannot be started: memory of the caller's is in use."""
+        start = time.perf_counter()
         try:
             events = self.enqueue(queue)
+            queue.flush()
         except cl.Error:
             queue.finish()
             raise
         if events:
-            events[-1].wait()
+            self._waiting.until_done(events[-1], start)
 
     def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = (), *, most_groups: int | None = None) -> list[cl.Event]:
         """Start all launches one after another, the first after ``wait_for``; one event for each.

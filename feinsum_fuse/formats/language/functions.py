@@ -27,6 +27,8 @@ from .vector_functions import (
     LOW4,
     LOW4_OF_BYTES,
     LOW4_OF_TABLE,
+    RUNNING_MAX,
+    RUNNING_MIN,
     SIN,
     TANH,
     VECTOR_MAX,
@@ -85,6 +87,8 @@ class Function:
     or wrong."""
     own_double: str = ""
     """The same for vectors of float64 (:mod:`.double_functions`)."""
+    own_running: str = ""
+    """The same for either type, where the first argument is what a reduction by this function has so far: none where it is ``own``."""
     own_ulps: float = 0.0
     """The largest error of these, in units in the last place."""
     is_ours: bool = False
@@ -182,8 +186,12 @@ _ROWS = (
             cycles=(1.5, 1.5),
             probe="{call}(-{0}, w)",  # of the same two values again compilers know the greater
             own=own,
+            own_running=running,
         )
-        for name, numpy, own in (("min", np.minimum, VECTOR_MIN), ("max", np.maximum, VECTOR_MAX))
+        for name, numpy, own, running in (
+            ("min", np.minimum, VECTOR_MIN, RUNNING_MIN),
+            ("max", np.maximum, VECTOR_MAX, RUNNING_MAX),
+        )
     ),
     _function("log1p", np.log1p, is_real=True, ulps=2, cost="log"),
     _function("expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp"),

@@ -8,33 +8,42 @@ float32 number to the largest errors that are stated here. Infinities, zeros and
 
 from __future__ import annotations
 
-_LIMITS = """
-  VECTOR y = x > 89.0f ? (VECTOR)(89.0f) : x;
-  y = y < -104.0f ? (VECTOR)(-104.0f) : y;"""
 _REDUCED = """
-  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980); adding 1.5 * 2^23 rounds. */
-  VECTOR k = y * 1.442695041f + 12582912.0f;
-  INTS n = as_INTS(k) - 0x4b400000;
-  k = k - 12582912.0f;
+  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980). Adding 1.5 * 2^23 + 127 rounds,
+     and the last bits are those of the exponent of 2^n. */
+  VECTOR k = y * 1.442695041f + 12583039.0f;
+  VECTOR power_of_two = as_VECTOR(as_INTS(k) << 23);
+  k = k - 12583039.0f;
   VECTOR r = y - k * 0.693145752f - k * 1.428606820e-6f;
   VECTOR q = 1.382068964e-3f;
   q = q * r + 8.368675597e-3f;
   q = q * r + 4.166826606e-2f;
   q = q * r + 1.666652113e-1f;
   q = q * r + 4.999999404e-1f;
-  VECTOR power = 1.0f + (r + r * r * q);"""
-_ALWAYS_NORMAL = """
-  power = power * as_VECTOR((n + 127) << 23);"""
+  VECTOR power = (1.0f + (r + r * r * q)) * power_of_two;"""
 _SIGNED = "as_VECTOR(as_INTS({}) | (as_INTS(x) & (int) 0x80000000))"
 """With the sign of x, zeros included."""
 
-EXP = f"""
+EXP = """
 static inline VECTOR NAME(VECTOR x)
-{{{_LIMITS}{_REDUCED}
-  /* In two steps: 2^n alone may be too large, or too small to be normal. */
-  INTS half_n = n >> 1;
-  return power * as_VECTOR((half_n + 127) << 23) * as_VECTOR((n - half_n + 127) << 23);
-}}"""
+{
+  VECTOR y = x > 89.0f ? (VECTOR)(89.0f) : x;
+  y = y < -104.0f ? (VECTOR)(-104.0f) : y;
+  /* y = 2 n ln(2) + r, with ln(2) in two parts, the first of which times 2 n is exact (Cody and Waite, 1980). Adding 1.5 * 2^23 + 127
+     rounds, and the last bits are those of the exponent of 2^n. */
+  VECTOR k = y * 0.7213475204f + 12583039.0f;
+  VECTOR power_of_two = as_VECTOR(as_INTS(k) << 23);
+  k = k - 12583039.0f;
+  VECTOR r = y - k * 1.386291504f - k * 2.857213640e-6f;
+  VECTOR q = 1.962980023e-4f;
+  q = q * r + 1.410478144e-3f;
+  q = q * r + 8.335934952e-3f;
+  q = q * r + 4.166122898e-2f;
+  q = q * r + 1.666661799e-1f;
+  q = q * r + 5.000003576e-1f;
+  /* 4^n in two steps: alone it may be too large, or too small to be normal. */
+  return (1.0f + (r + r * r * q)) * power_of_two * power_of_two;
+}"""
 """Within 2 units in the last place."""
 
 LOG = """
@@ -65,7 +74,7 @@ TANH = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
   VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
-  VECTOR y = size > 10.0f ? (VECTOR)(20.0f) : size + size;{_REDUCED}{_ALWAYS_NORMAL}
+  VECTOR y = size > 10.0f ? (VECTOR)(20.0f) : size + size;{_REDUCED}
   VECTOR large = 1.0f - 2.0f / (power + 1.0f);
   VECTOR p = -5.897966679e-3f;
   p = p * square + 2.079862542e-2f;
@@ -139,6 +148,14 @@ static inline VECTOR NAME(VECTOR x, VECTOR y)
   return (y > x) | (x != x) ? y : x;
 }"""
 """Exact; of a number and what is none the number, as ``fmax``."""
+RUNNING_MAX = """
+static inline VECTOR NAME(VECTOR x, VECTOR y)
+{
+  return y > x ? y : x;
+}"""
+"""The same where x is the largest so far: it began at minus infinity, and never became what is no number. One instruction, where the
+function above has four that wait for one another."""
+RUNNING_MIN = RUNNING_MAX.replace("y > x", "y < x")
 VECTOR_MIN = VECTOR_MAX.replace("y > x", "y < x")
 """Exact; of a number and what is none the number, as ``fmin``."""
 

@@ -104,10 +104,10 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
-def own_function(function: Function, name: str, lanes: int, element: str = "float") -> str:
+def own_function(function: Function, name: str, lanes: int, element: str = "float", *, is_running: bool = False) -> str:
     """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
     vector = f"{element}{lanes}"
-    text = function.own_text(element)
+    text = function.own_running if is_running else function.own_text(element)
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
@@ -193,7 +193,7 @@ static inline {vector} __attribute__((overloadable)) {name}_of({vector} x) {{ re
 #define {name}(x) {by_halves}
 #endif"""
     if function.own_text(element) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions):
-        return own_function(function, name, lanes, element)
+        return own_function(function, name, lanes, element, is_running=operation.is_running)
     kind = "f" if element in {"float", "double"} else "i"
     # Of integers abs gives unsigned ones.
     is_converted = kind == "i" and function.arity == 1

@@ -144,6 +144,8 @@ class VectorOperation:
     lanes: int
     function: str = ""
     """Of :data:`~feinsum_fuse.formats.language.functions.FUNCTIONS`, for ``FUNCTION`` and ``BUILTIN``."""
+    is_running: bool = False
+    """Of a ``FUNCTION``: whether its first argument is what a reduction has so far."""
     comparison: str = ""
     """Of ``INDEX`` and ``WHERE``: a key of :data:`COMPARISON_WORDS`."""
     lane: int = 0
@@ -165,7 +167,8 @@ class VectorOperation:
         """The function's name, such as ``vload_global_float8``."""
         if self.called is not None:
             return self.called.macro
-        what = self.verb.value + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
+        running = "running" if self.is_running else ""
+        what = self.verb.value + running + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
         if self.verb is Verb.LANE:
             what += str(self.lane)
         words = [what, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]

@@ -330,11 +330,15 @@ class VectorWriter:
         if s.reduce is None:
             return value
         target = self.operand(s.target)
-        value = REDUCTIONS[s.reduce].combined(target, value, lambda name, *values: self.call(Verb.FUNCTION, *values, function=name))
+        value = REDUCTIONS[s.reduce].combined(target, value, self._running)
         for limit in self._inside():
             first = self.expression(limit - limit.restricted({self.lane}))
             value = self.call(Verb.INDEX, first, limit.coefficients[self.lane], value, target, comparison=">=")
         return value
+
+    def _running(self, function: str, so_far: Expression, value: Expression) -> Expression:
+        """What a reduction has so far, combined with one more value by a function."""
+        return self.call(Verb.FUNCTION, so_far, value, function=function, is_running=True)
 
     def _inside(self) -> Iterator[Affine]:
         """The limits that leave out elements of a vector which are more than what lies behind the end of the tile's part of a tensor."""

@@ -1,0 +1,81 @@
+"""Waiting for the end of a kernel, asleep or asking again and again, whichever of the two a program's own calls show to be faster.
+
+A thread that sleeps has to be woken, which takes as long as a small kernel: in a virtual machine some 30 microseconds. A thread that asks
+and yields is on its core when the last worker has left it, and gives the core away meanwhile; beside kernels of some microseconds it is
+in their workers' way. Which of the two costs more depends on the system, its cores, the runtime and the kernel. So calls try both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+from functools import cache
+
+import pyopencl as cl
+
+TRIALS = 5
+"""Calls of each way before one is chosen."""
+SLOWER = 4
+"""How many times as long as they did calls that ask may take before both ways are tried again."""
+LONGEST = 5e-3
+"""Seconds after which a thread sleeps anyway: beside that, being woken is less than a hundredth."""
+
+
+class Waiting:
+    """How the calls of one program wait. Not safe for use from several threads at once."""
+
+    def __init__(self) -> None:
+        self._ways: tuple[Callable[[cl.Event], object], ...] = (asleep, asking) if _yielding() is not None else (asleep,)
+        self._seconds: list[list[float]] = [[] for _ in self._ways]
+        self.chosen: Callable[[cl.Event], object] | None = None if len(self._ways) > 1 else asleep
+        """``None`` until all were tried."""
+        self._is_first = True
+        self._median = 0.0
+
+    def until_done(self, event: cl.Event, start: float) -> None:
+        """Wait for the end of a call that began at ``start`` of ``time.perf_counter``; raises pyopencl's errors."""
+        if self.chosen is not None:
+            self.chosen(event)
+            if self.chosen is asking and time.perf_counter() - start > SLOWER * self._median:
+                # The core was given away to whatever else runs here by now.
+                self.chosen, self._seconds = None, [[] for _ in self._ways]
+        elif self._is_first:  # it compiles, or finds pages that nobody has touched yet
+            self._is_first = False
+            asleep(event)
+        else:
+            self._try(event, start)
+
+    def _try(self, event: cl.Event, start: float) -> None:
+        turn = min(range(len(self._ways)), key=lambda way: len(self._seconds[way]))
+        self._ways[turn](event)
+        self._seconds[turn].append(time.perf_counter() - start)
+        if min(map(len, self._seconds)) == TRIALS:
+            medians = [statistics.median(times) for times in self._seconds]
+            self._median = min(medians)
+            self.chosen = self._ways[medians.index(self._median)]
+
+
+def asleep(event: cl.Event) -> None:
+    """Sleep until the runtime wakes this thread."""
+    event.wait()
+
+
+def asking(event: cl.Event) -> None:
+    """Ask for the event's state and let others run, for so long; sleep afterwards."""
+    let_others_run = _yielding()
+    assert let_others_run is not None
+    end = time.perf_counter() + LONGEST
+    while event.command_execution_status > cl.command_execution_status.COMPLETE and time.perf_counter() < end:
+        let_others_run()
+    event.wait()  # which also raises the error of a kernel that failed
+
+
+@cache
+def _yielding() -> Callable[[], int] | None:
+    """What lets other threads run, those of Python too (``os.sched_yield`` keeps its lock); ``None`` on systems that have no such call."""
+    try:
+        return ctypes.CDLL(None).sched_yield
+    except (AttributeError, OSError, TypeError):
+        return None
