@@ -99,20 +99,20 @@ static inline float8 builtinexp_float8_of(float8 x)
 {
   float8 y = x > 89.0f ? (float8)(89.0f) : x;
   y = y < -104.0f ? (float8)(-104.0f) : y;
-  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980); adding 1.5 * 2^23 rounds. */
-  float8 k = y * 1.442695041f + 12582912.0f;
-  int8 n = as_int8(k) - 0x4b400000;
-  k = k - 12582912.0f;
-  float8 r = y - k * 0.693145752f - k * 1.428606820e-6f;
-  float8 q = 1.382068964e-3f;
-  q = q * r + 8.368675597e-3f;
-  q = q * r + 4.166826606e-2f;
-  q = q * r + 1.666652113e-1f;
-  q = q * r + 4.999999404e-1f;
-  float8 power = 1.0f + (r + r * r * q);
-  /* In two steps: 2^n alone may be too large, or too small to be normal. */
-  int8 half_n = n >> 1;
-  return power * as_float8((half_n + 127) << 23) * as_float8((n - half_n + 127) << 23);
+  /* y = 2 n ln(2) + r, with ln(2) in two parts, the first of which times 2 n is exact (Cody and Waite, 1980). Adding 1.5 * 2^23 + 127
+     rounds, and the last bits are those of the exponent of 2^n. */
+  float8 k = y * 0.7213475204f + 12583039.0f;
+  float8 power_of_two = as_float8(as_int8(k) << 23);
+  k = k - 12583039.0f;
+  float8 r = y - k * 1.386291504f - k * 2.857213640e-6f;
+  float8 q = 1.962980023e-4f;
+  q = q * r + 1.410478144e-3f;
+  q = q * r + 8.335934952e-3f;
+  q = q * r + 4.166122898e-2f;
+  q = q * r + 1.666661799e-1f;
+  q = q * r + 5.000003576e-1f;
+  /* 4^n in two steps: alone it may be too large, or too small to be normal. */
+  return (1.0f + (r + r * r * q)) * power_of_two * power_of_two;
 }
 #define builtinexp_float8(x) builtinexp_float8_of((float8)(x))
 
@@ -128,11 +128,11 @@ static inline float8 builtinexp_float8_of(float8 x)
 #define vdiv_float8(x, y) ((float8)(x) / (float8)(y))
 #define vload_local_float8(x) get_float8(__local, &(x))
 
-static inline float8 vmax_float8_of(float8 x, float8 y)
+static inline float8 vrunningmax_float8_of(float8 x, float8 y)
 {
-  return (y > x) | (x != x) ? y : x;
+  return y > x ? y : x;
 }
-#define vmax_float8(x, y) vmax_float8_of((float8)(x), (float8)(y))
+#define vrunningmax_float8(x, y) vrunningmax_float8_of((float8)(x), (float8)(y))
 
 static inline float vstore_local_float8_at(__local float *at, float8 value)
 {
@@ -241,8 +241,8 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       for (int p_1 = 0; p_1 < 64; ++p_1)
       {
         long const S_local_at = 16 * m_2 + 32 * p_1;
-        X_private[0] = vmax_float8(X_private[0], vload_local_float8(S_local[S_local_at]));
-        X_private[1] = vmax_float8(X_private[1], vload_local_float8(S_local[S_local_at + 8]));
+        X_private[0] = vrunningmax_float8(X_private[0], vload_local_float8(S_local[S_local_at]));
+        X_private[1] = vrunningmax_float8(X_private[1], vload_local_float8(S_local[S_local_at + 8]));
       }
       vstore_local_float8(X_local[16 * m_2], X_private[0]);
       vstore_local_float8(X_local[16 * m_2 + 8], X_private[1]);

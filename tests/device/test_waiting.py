@@ -1,0 +1,90 @@
+"""How calls wait for kernels: both ways are tried, the faster one is taken, and given up where it has become slow."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pyopencl as cl
+import pytest
+
+from feinsum_fuse.device.catalogue import devices
+from feinsum_fuse.device.runtime import waiting
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
+from feinsum_fuse.device.runtime.waiting import LONGEST, TRIALS, Waiting, asking, asleep
+from tests.device.programs import program
+
+pytestmark = pytest.mark.skipif(Waiting().chosen is not None, reason="this system has no call that lets others run")
+
+
+@dataclass
+class Kernel:
+    """What stands for an event: its end comes once it was asked so many times, or it fails."""
+
+    asked: int = 0
+    ends_after: int = 3
+    fails: bool = False
+    slept: list[float] = field(default_factory=list)
+
+    @property
+    def command_execution_status(self) -> int:
+        self.asked += 1
+        if self.asked <= self.ends_after:
+            return int(cl.command_execution_status.RUNNING)
+        return -14 if self.fails else int(cl.command_execution_status.COMPLETE)
+
+    def wait(self) -> None:
+        self.slept.append(time.perf_counter())
+        if self.fails:
+            raise cl.RuntimeError("clWaitForEvents failed")
+
+
+def test_asking_ends_with_the_kernel_and_says_how() -> None:
+    kernel = Kernel()
+    asking(kernel)
+    assert kernel.asked == 4 and len(kernel.slept) == 1
+    with pytest.raises(cl.RuntimeError):
+        asking(Kernel(fails=True))
+
+
+def test_a_long_kernel_is_slept_for() -> None:
+    kernel, start = Kernel(ends_after=10**9), time.perf_counter()
+    asking(kernel)
+    assert kernel.slept[0] - start >= LONGEST
+
+
+def test_the_faster_way_is_taken_and_given_up_where_it_has_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, taken = [0.0], {asleep: 3.0, asking: 2.0}
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    way = Waiting()
+
+    def passing(name: str) -> object:
+        original = {"asleep": asleep, "asking": asking}[name]
+        return lambda event: clock.__setitem__(0, clock[0] + taken[original])
+
+    ways = (passing("asleep"), passing("asking"))
+    monkeypatch.setattr(waiting, "asking", ways[1])
+    way._ways = ways  # type: ignore[assignment]
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            way.until_done(Kernel(), clock[0])
+
+    calls(1 + 2 * TRIALS)
+    assert way.chosen is ways[1]
+    taken[asking] = 100.0
+    calls(1)
+    assert way.chosen is None
+    calls(2 * TRIALS)
+    assert way.chosen is ways[0]
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_kernels_have_ended_after_a_call(device: cl.Device) -> None:
+    queue = queue_of(device)
+    loaded = Loaded(program("C[i] = 2*A[i];"), queue.context)
+    buffers = {name: loaded.buffer(name) for name in ("A", "C")}  # which have to live: arguments do not keep them
+    loaded.bind(buffers)
+    for _ in range(2 + 2 * TRIALS):
+        loaded.run(queue)
+    assert loaded._waiting.chosen in {asleep, asking}
