@@ -25,8 +25,8 @@ from ...errors import DeviceError
 from . import runtimes
 from .compiler_cache import shared_cache
 from .host_processor import host_processor
+from .kernel_wait import KernelWait
 from .pocl_processor import name_processor
-from .waiting import Waiting
 
 KernelValue: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
 _PLAIN = "iuf"
@@ -44,7 +44,7 @@ class Loaded:
         """``program``: what was built of the same source on the same context before."""
         self.executable = executable
         self.context = context
-        self._waiting = Waiting()
+        self._waiting = KernelWait()
         if program is None:
             if why := cache_folder.writing_fault(shared_cache()):
                 hint = f"Free some space there, or set {cache_folder.VARIABLE}."

@@ -9,12 +9,12 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.catalogue import devices
-from feinsum_fuse.device.runtime import waiting
+from feinsum_fuse.device.runtime import kernel_wait
+from feinsum_fuse.device.runtime.kernel_wait import LONGEST, TRIALS, KernelWait, asking, asleep
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
-from feinsum_fuse.device.runtime.waiting import LONGEST, TRIALS, Waiting, asking, asleep
 from tests.device.programs import program
 
-pytestmark = pytest.mark.skipif(Waiting().chosen is not None, reason="this system has no call that lets others run")
+pytestmark = pytest.mark.skipif(KernelWait().chosen is not None, reason="this system has no call that lets others run")
 
 
 @dataclass
@@ -39,7 +39,8 @@ class Kernel:
             raise cl.RuntimeError("clWaitForEvents failed")
 
 
-def test_asking_ends_with_the_kernel_and_says_how() -> None:
+def test_asking_ends_with_the_kernel_and_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_wait, "LONGEST", 60.0)
     kernel = Kernel()
     asking(kernel)
     assert kernel.asked == 4 and len(kernel.slept) == 1
@@ -56,14 +57,14 @@ def test_a_long_kernel_is_slept_for() -> None:
 def test_the_faster_way_is_taken_and_given_up_where_it_has_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, taken = [0.0], {asleep: 3.0, asking: 2.0}
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    way = Waiting()
+    way = KernelWait()
 
     def passing(name: str) -> object:
         original = {"asleep": asleep, "asking": asking}[name]
         return lambda event: clock.__setitem__(0, clock[0] + taken[original])
 
     ways = (passing("asleep"), passing("asking"))
-    monkeypatch.setattr(waiting, "asking", ways[1])
+    monkeypatch.setattr(kernel_wait, "asking", ways[1])
     way._ways = ways  # type: ignore[assignment]
 
     def calls(count: int) -> None:

@@ -23,7 +23,7 @@ LONGEST = 5e-3
 """Seconds after which a thread sleeps anyway: beside that, being woken is less than a hundredth."""
 
 
-class Waiting:
+class KernelWait:
     """How the calls of one program wait. Not safe for use from several threads at once."""
 
     def __init__(self) -> None:
