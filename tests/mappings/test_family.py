@@ -68,8 +68,9 @@ def test_every_kind_is_met() -> None:
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
     items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
     rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
+    called = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 256), dtypes={"W": "int4", "Other": "float32"}))
     divergence, norm = family(DIVERGENCE, **ELEMENTS), family(NORM, M=333, K=501)
-    families = (Family(lanes), Family(none), Family(turned), Family(rows), divergence, norm, family(), family(GATED), items)
+    families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     assert {choice.kind for choice in (*drawn, *norm.choices())} == set(CHOICE_KINDS)
 
@@ -265,11 +266,14 @@ def test_long_rows_of_short_numbers_are_one_stream(length: int, down: int, chain
     assert (usual["down"], usual.get("chains", 1)) == (down, chains)
 
 
+WITHOUT_CALL = Given({"call": False})
+
+
 def test_bytes_and_functions_take_registers() -> None:
     """A vector of bytes is as many numbers as two vectors of float32; what is made of them needs registers beside the sums."""
     plain = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 64, "K": 4096})
     both = (plain, plain.in_four_bits("W", 32))
-    usual = [{choice.kind: choice.usual for choice in Family(default_space(cascade)).choices()} for cascade in both]
+    usual = [{choice.kind: choice.usual for choice in Family(default_space(cascade)).choices(WITHOUT_CALL)} for cascade in both]
     assert [(one["width"], one["down"]) for one in usual] == [(8, 8), (16, 3)]
 
 
