@@ -111,8 +111,9 @@ def test_what_lowering_asks_for() -> None:
     assert asked(layer(512, 512), dataclasses.replace(ANY_GPU, core_cache_bytes=1 << 16)) == []
     used = ff.cascade(["Z[m,n] = W[m,k] * x[k,n]"], sizes={"M": 512, "K": 512, "N": 64}, dtypes={"W": "uint8", "Other": "float32"})
     assert asked(used) == []  # read again for each column
-    four = asked(layer(1024, 1024, "int4"))
+    four = asked(layer(1024, 1024, "int4/256"))
     assert [step.tensor for step in four if isinstance(step, Prefetch)] == ["W_packed"]
+    assert asked(layer(1024, 1024, "int4/64")) == []  # the call for a group asks itself
 
 
 REFUSED: dict[str, tuple[list[Step], type[ScheduleError], str]] = {
