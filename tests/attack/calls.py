@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import random
 import signal
@@ -115,7 +116,10 @@ def function_call(given: Sequence[Function], choose: random.Random) -> Ending:
     """Call one of the functions, mostly with one argument that is not right."""
     (called,) = choose.choices(given, [function.weight for function in given])
     arguments = [choose.choice(a) if isinstance(a, OneOf) else a for a in called.arguments]
-    keywords = {k: choose.choice(v) if isinstance(v, OneOf) else v for k, v in called.keywords.items() if choose.random() < 0.7}
+    parameters = inspect.signature(called.function).parameters.values()
+    needed = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+    named = [name for name in called.keywords if choose.random() < 0.7 or name in needed]
+    keywords = {k: choose.choice(v) if isinstance(v := called.keywords[k], OneOf) else v for k in named}
     places: list[int | str] = [*range(len(arguments)), *keywords]
     if places and choose.random() < 0.85:
         place = choose.choice(places)
