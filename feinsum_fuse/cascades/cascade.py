@@ -68,6 +68,7 @@ class Cascade(EinsumSequence):
         """The cascade with a reduction in parts: :class:`feinsum_fuse.cascades.rewriting.split_reduction.SplitReduction`."""
         from .rewriting.split_reduction import SplitReduction
 
+        expect(variable, TEXT, "the variable", CascadeError)
         return SplitReduction(einsum, variable, parts).apply(self)
 
     def one_pass(self, einsum: str, variable: str, parts: int) -> Cascade:

@@ -473,3 +473,11 @@ def test_loops_may_be_divided_with_remainder() -> None:
     assert "where(m // 2 == n % 2, A[m, k] * B[k, n], 0)" in str(found)
     generator = np.random.default_rng(6)
     check(t_unit, found, A=generator.random((4, 3)), B=generator.random((3, 5)))
+
+
+def test_an_argument_that_is_no_array_is_refused() -> None:
+    kernel = lp.make_kernel("{[i, j]: 0 <= i, j < 4}", "y[i] = sum(j, A[i, j] * x[j])", lang_version=(2018, 2))
+    nested: list[object] = []
+    nested.append(nested)
+    with pytest.raises(ff.CascadeError, match="the argument x is no array"):
+        ff.match(lp.add_dtypes(kernel, {"A": "float32", "x": "float32"})).reference(A=np.ones((4, 4), "float32"), x=nested)

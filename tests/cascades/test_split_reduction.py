@@ -113,3 +113,9 @@ def test_any_number_of_parts(extent: int, parts: int, rows: int) -> None:
 def test_what_cannot_be_split(lines: list[str], sizes: dict[str, int], variable: str, parts: int, reason: str) -> None:
     with pytest.raises(ff.CascadeError, match=reason):
         ff.cascade(lines, sizes=sizes).split_reduction("Z", variable, parts)
+
+
+def test_a_variable_that_is_no_text_is_refused() -> None:
+    product = ff.cascade(["Z[m] = A[m,k]"], sizes={"M": 4, "K": 8})
+    with pytest.raises(ff.CascadeError, match="the variable is to be a text"):
+        product.split_reduction("Z", np.zeros((2, 2)), 2)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from loopy.kernel.function_interface import CallableKernel
 from numpy.typing import ArrayLike, NDArray
 from pymbolic.typing import Expression
 
+from ...arguments import array_of
 from ...errors import CascadeError
 from ...formats.affine import Affine, read_affine
 from ...formats.integer_sets import constraint_value
@@ -84,7 +85,7 @@ class KernelReference:
                 if array in {insn.assignee.aggregate.name for insn in self._writes}:
                     continue
                 raise CascadeError(f"the argument {array} is missing")
-            shape, given = self.cascade.tensors[tensor].shape, np.shape(arguments[array])
+            shape, given = self.cascade.tensors[tensor].shape, array_of(arguments[array], f"the argument {array}", CascadeError).shape
             if len(given) != len(shape):
                 raise CascadeError(f"the argument {array} has {len(given)} axes, and {len(shape)} are expected")
             for size, length in zip(shape, given, strict=True):
