@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -202,6 +202,13 @@ class Branch:
         """Rows from which on a group is computed by the call of a function; 1 where there is none."""
         found = usual_function(self.segment.cascade, self.segment.einsums[0]) if len(self.segment.einsums) == 1 else None
         return max(found.pays_from.values(), default=1) if found is not None else 1
+
+    def is_called(self, einsum: Einsum, tiles: Mapping[str, int]) -> bool:
+        """Whether a function computes the rows of a group by one call: it takes arrays, no tiles of others' results."""
+        if self.plan.components.on_items or len(self.segment.einsums) > 1:
+            return False
+        fits = usual_function(self.segment.cascade, einsum, tiles) is not None
+        return fits and self.chooser.choose(Choice("call", einsum.name, (True, False)))
 
     def _common_tile(self, rows: RowVariables) -> int:
         """Rows of a group of large problems."""

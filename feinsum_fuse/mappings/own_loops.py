@@ -12,7 +12,6 @@ from ..cascades.maps import calls_in, has_sums
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..lowering.implied_steps import CHAINS
-from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import MOST_VECTORS, Branch
 from .choices import Choice
@@ -116,7 +115,7 @@ class OwnLoops:
     def nodes(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
         outputs = self.einsum.output_variables
-        if self._is_called():
+        if self.vector is not None and self.branch.is_called(self.einsum, self.tiles):
             # Results are set before the loops that reduce, so that all of a group's rows are one block.
             return [*self._down([*self.reductions, *outputs]), Compute(self.einsum.name, self.components.unit)]
         if not self.reductions or not self.einsum.has_injective_output:
@@ -163,13 +162,6 @@ class OwnLoops:
             nodes += self._cut(variable, self._step(variable))
         nodes += self._down([second] if second else [])
         return [*nodes, *self._lanes()]
-
-    def _is_called(self) -> bool:
-        """Whether a function computes the rows of a group by one call."""
-        if self.components.on_items or self.vector is None or len(self.branch.segment.einsums) > 1:
-            return False  # it takes arrays, no tiles of others' results
-        fits = usual_function(self.branch.segment.cascade, self.einsum, self.tiles) is not None
-        return fits and self.choose(Choice("call", self.einsum.name, (True, False)))
 
     def _second(self) -> str | None:
         """The other variable of the register tile."""
