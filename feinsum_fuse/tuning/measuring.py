@@ -9,6 +9,7 @@ the fastest, is so found out.
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,12 @@ TIMEOUT_S = 30.0
 MOST_RUNS = 64
 KEPT = 4
 """Programs that stay loaded, the fastest."""
+FINAL_S = 0.01
+"""Seconds of a sample that decides, and of the runs before it. In the first milliseconds after another process's turn threads wake and
+caches fill, which is not how a program is used: a product of a matrix and a vector took 1.07 ms a run then and 0.87 after them, and of two
+mappings the one was faster that is slower from then on."""
+A_PLACE = 5
+"""Turns that decide in one process, before they go on in the next one."""
 
 
 class Processes(Protocol):
@@ -46,7 +53,9 @@ class Processes(Protocol):
 
     def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]: ...
 
-    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float) -> Sample: ...
+    def sample(
+        self, key: int, runs: int, *, longest_s: float, timeout_s: float, warm_s: float = 0.0, place: int | None = None
+    ) -> Sample: ...
 
     def drop(self, key: int) -> None: ...
 
@@ -154,13 +163,18 @@ class Measuring:
         return tuple(self._held)
 
     def finals(self, finalists: Sequence[tuple[Measured, list[Sample]]], turns: int, worthwhile: Callable[[], bool]) -> None:
-        """Add whole samples of some in turns to their lists; fewer turns if they are not ``worthwhile`` any more, but three."""
+        """Add whole samples of some in turns to their lists; fewer turns if they are not ``worthwhile`` any more, but three.
+
+        All run in one process, on the same memory, and later in the next one: where arrays happen to lie makes some programs faster than
+        others. Who runs behind whom is drawn.
+        """
         for one, _ in finalists:
             self._ensure(one)
+        order, chance = list(finalists), random.Random(0)
         for turn in range(turns):
-            for k in [(turn + j) % len(finalists) for j in range(len(finalists))]:
-                one, samples = finalists[k]
-                sample = self._sample(one, math.inf)
+            chance.shuffle(order)
+            for one, samples in order:
+                sample = self._sample(one, math.inf, shortest_s=FINAL_S, place=turn // A_PLACE)
                 if sample is not None:
                     samples.append(sample)
             if turn + 1 >= TURNS and not worthwhile():
@@ -224,21 +238,25 @@ class Measuring:
         if alone and first.samples:
             first.seconds = middle(first.samples[1:] or first.samples)
 
-    def _sample(self, one: Measured, longest_s: float) -> Sample | None:
-        """One sample, as many runs as make it long enough for the clock; ``None``, and a verdict, if the process died of it, or twice."""
+    def _sample(self, one: Measured, longest_s: float, *, shortest_s: float = SHORTEST_SAMPLE, place: int | None = None) -> Sample | None:
+        """One sample, as many runs as make it long enough; ``None``, and a verdict, if the process died of it, or twice.
+
+        ``place``: in which process; by default in the one that holds it.
+        """
+        runs = self._runs(one, shortest_s)
         for attempt in range(2):
             try:
-                return self._processes.sample(one.number, self._runs(one), longest_s=longest_s, timeout_s=TIMEOUT_S)
+                return self._processes.sample(one.number, runs, longest_s=longest_s, timeout_s=TIMEOUT_S, warm_s=shortest_s, place=place)
             except ProcessDiedError as error:
                 if attempt or error.verdict.outcome is not Outcome.crashed:
                     one.verdict, one.seconds, one.samples = error.verdict, math.nan, []
                     break
         return None
 
-    def _runs(self, one: Measured) -> int:
+    def _runs(self, one: Measured, shortest_s: float = SHORTEST_SAMPLE) -> int:
         """Runs of a sample."""
         estimate = one.samples[-1].host_ns * 1e-9 if one.samples else SHORTEST_SAMPLE
-        return max(1, min(MOST_RUNS, math.ceil(SHORTEST_SAMPLE / max(estimate, 1e-9))))
+        return max(1, min(MOST_RUNS, math.ceil(shortest_s / max(estimate, 1e-9))))
 
     def _keep(self, new: Sequence[Measured]) -> None:
         """Drop what is loaded beside the fastest."""

@@ -8,8 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
-
 from ..cascades.cascade import Cascade
 from ..device.timing.measurement import time_text
 from ..device.timing.measuring_process import Sample
@@ -17,7 +15,8 @@ from ..device.timing.outcome import Outcome
 from ..errors import SearchError
 from ..executors import Executor, Pending
 from .candidate import Candidate
-from .measuring import Measured, Measuring, middle
+from .measuring import Measured, Measuring
+from .noise import beats, quick
 from .preparation import Prepared, Refused, Sent, predict_sent, prepare_sent
 from .task import TuningTask
 from .tuned import Tried
@@ -27,11 +26,8 @@ A_PROCESS = 3
 """Candidates of a batch for each process."""
 CHUNK = 8
 """Candidates that one task predicts."""
-FINAL_TURNS = 30
-QUICK = 0.25
-"""The quantile of times that is compared: what else runs on a machine only ever slows a kernel down, one on many cores most of all."""
-GAIN = 0.98
-"""The part of the default mapping's time that a mapping takes at the most that is preferred to it."""
+FINAL_TURNS = 100
+"""At most, as long as time is left."""
 FINAL_SHARE = 0.15
 """The part of the time that is kept for the turns that decide."""
 LEAST_FINAL_S = 2.0
@@ -238,23 +234,12 @@ class TuningRun:
 
 
 def ordered(finals: Sequence[tuple[Measured, list[Sample]]], default: int | None) -> list[tuple[Measured, list[Sample]]]:
-    """The best first, by the lower quartile of the times in the turns that all took.
-
-    What gains less than :data:`GAIN` over the default mapping that way, or has a larger median, comes after it: that is noise.
-    """
+    """The best first, by the lower quartile of the times in the turns that all took; behind the default mapping what does not beat it."""
     taken = min(len(samples) for _, samples in finals)
-    quick = [_quick(samples[:taken]) for _, samples in finals]
-    if default is None:
-        return [finals[place] for place in sorted(range(len(finals)), key=lambda place: quick[place])]
-    own, median = quick[default], middle(finals[default][1])
+    times = [[sample.host_ns for sample in samples[:taken]] for _, samples in finals]
 
     def key(place: int) -> tuple[bool, float]:
-        gains = quick[place] <= GAIN * own and middle(finals[place][1]) <= median
-        return (not gains and place != default, quick[place])
+        behind = default is not None and place != default and not beats(times[place], times[default], len(finals) - 1)
+        return behind, quick(times[place])
 
     return [finals[place] for place in sorted(range(len(finals)), key=key)]
-
-
-def _quick(samples: Sequence[Sample]) -> float:
-    """The lower quartile of some times."""
-    return float(np.quantile([sample.host_ns for sample in samples], QUICK))

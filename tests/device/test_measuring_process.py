@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,6 +61,18 @@ def test_a_program_whose_process_died_is_built_again(processes: MeasuringProcess
         processes.sample(10, 1, longest_s=1, timeout_s=60)
     sample = processes.sample(10, 3, longest_s=1, timeout_s=60)
     assert sample.runs == 3 and sample.host_ns > 0 and not sample.sliced
+
+
+def test_a_sample_in_the_process_that_is_asked_for_after_so_long_a_run_up() -> None:
+    with MeasuringProcesses(find_device("pocl"), Example({"A": A}, {"C": 2.0 * A}), 2) as processes:
+        assert processes.load([loading(60, GOOD)], 60)[60].outcome is Outcome.ok
+        held = [60 in process.held for process in processes._processes if process is not None]
+        start = time.perf_counter()
+        assert processes.sample(60, 1, longest_s=1, timeout_s=60, warm_s=0.2, place=5).runs == 1
+        assert time.perf_counter() - start >= 0.2
+        assert held == [True, False] and [60 in process.held for process in processes._processes if process is not None] == [True, True]
+        processes.drop(60)
+        assert not any(process.held for process in processes._processes if process is not None)
 
 
 @pytest.mark.parametrize("asked", ["load", "sample", "drop"])

@@ -156,7 +156,7 @@ def test_a_session_builds_again_what_its_worker_never_had(cascade: Cascade) -> N
     assert session.identity(opening.device) == device_identity(DeviceInfo.of(program.device))
     job = Loading(7, program.executable, cascade.tolerance())
     try:
-        found = session.sample(opening, job, 2, 1.0, 30.0)
+        found = session.sample(opening, job, 2, 1.0, 30.0, 0.0, None)
         assert isinstance(found, Sample) and found.host_ns > 0
         assert session.load(opening, [Loading(8, program.executable, {"Z": 0.0})], 30.0)[8].outcome is Outcome.wrong_result
         session.drop(opening, 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from feinsum_fuse.codegen.executable import Argument, Executable, Launch
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError, Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.tuning.candidate import Candidate
-from feinsum_fuse.tuning.measuring import KEPT, Measured, Measuring
+from feinsum_fuse.tuning.measuring import A_PLACE, FINAL_S, KEPT, TURNS, Measured, Measuring
 from feinsum_fuse.tuning.preparation import Prepared
 
 from .spaces import product
@@ -26,6 +27,8 @@ class Fake:
     def __init__(self, luck: float) -> None:
         self.random, self.luck = Random(0), luck
         self.held: dict[int, float] = {}
+        self.asked: list[tuple[int, float, int | None]] = []
+        """Of each sample the program, how long it ran before, and in which process."""
         self.sampled: Counter[int] = Counter()
         self.built: list[float] = []
         self.clock = 0
@@ -41,9 +44,10 @@ class Fake:
             verdicts[job.key] = Verdict(Outcome.ok if good else Outcome.build_failed, "done" if good else "build")
         return verdicts
 
-    def sample(self, key: int, runs: int, **_: float) -> Sample:
+    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float, warm_s: float = 0.0, place: int | None = None) -> Sample:
         if self.held[key] == 13.0:
             raise ProcessDiedError(Verdict(Outcome.crashed, "run"))
+        self.asked.append((key, warm_s, place))
         self.sampled[key] += 1
         self.clock += 1
         drift = 2.0 if (self.clock // 40) % 2 else 0.7
@@ -114,10 +118,10 @@ def test_a_process_that_somebody_killed_condemns_no_candidate() -> None:
             verdicts = super().load(jobs, timeout_s)
             return {k: Verdict(Outcome.crashed, "build") for k in verdicts} if self._once("load") else verdicts
 
-        def sample(self, key: int, runs: int, **_: float) -> Sample:
+        def sample(self, key: int, runs: int, **named: Any) -> Sample:
             if self._once("sample"):
                 raise ProcessDiedError(Verdict(Outcome.crashed, "run", "died of SIGKILL"))
-            return super().sample(key, runs)
+            return super().sample(key, runs, **named)
 
     _, found = measured(KilledOnce(), [[2.0, 3.0]])
     assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.ok]
@@ -125,10 +129,10 @@ def test_a_process_that_somebody_killed_condemns_no_candidate() -> None:
 
 def test_an_interrupt_leaves_what_was_timed_before_it() -> None:
     class Interrupted(Fake):
-        def sample(self, key: int, runs: int, **_: float) -> Sample:
+        def sample(self, key: int, runs: int, **named: Any) -> Sample:
             if self.held[key] == 3.0:
                 raise KeyboardInterrupt
-            return super().sample(key, runs)
+            return super().sample(key, runs, **named)
 
     measuring, (first,) = measured(Interrupted(0.0), [[2.0]])
     told: list[Measured] = []
@@ -149,3 +153,33 @@ def test_the_first_program_that_hangs_is_tried_once_more() -> None:
     _, found = measured(fake, [[2.0, 3.0]])
     assert [one.verdict.outcome for one in found] == [Outcome.ok, Outcome.timeout]
     assert fake.built == [2.0, 3.0, 2.0]
+
+
+def test_the_turns_that_decide_are_taken_awake_and_in_one_process_at_a_time() -> None:
+    """Of two programs the one is slower as long as threads wake and caches fill, or in one of the processes: neither decides."""
+
+    class Waking(Fake):
+        def sample(self, key: int, runs: int, *, warm_s: float = 0.0, place: int | None = None, **named: Any) -> Sample:
+            found = super().sample(key, runs, warm_s=warm_s, place=place, **named)
+            wakes_slowly, likes_the_second = self.held[key] == 4.0, self.held[key] == 5.0 and place != 1
+            return replace(found, host_ns=found.host_ns * (1.5 if (wakes_slowly and warm_s < FINAL_S) or likes_the_second else 1.0))
+
+    fake = Waking(0.05)
+    measuring, found = measured(fake, [[5.5, 4.0, 5.0]])
+    finals: list[tuple[Measured, list[Sample]]] = [(one, []) for one in found]
+    fake.asked.clear()
+    measuring.finals(finals, 4 * A_PLACE, lambda: True)
+    best = min(finals, key=lambda one: sum(sample.host_ns for sample in one[1]))
+    assert best[0].prepared.executable.source == "4.0" and len(best[1]) == 4 * A_PLACE
+    assert all(warm >= FINAL_S for _, warm, _ in fake.asked)
+    by_turns = [{place for _, _, place in fake.asked[k : k + 3]} for k in range(0, len(fake.asked), 3)]
+    assert all(len(places) == 1 for places in by_turns) and set().union(*by_turns) == {0, 1, 2, 3}
+    assert len({fake.asked[k][0] for k in range(0, len(fake.asked), 3)}) == 3  # who comes first is drawn
+
+
+def test_few_turns_where_no_time_is_left() -> None:
+    fake = Fake(0.0)
+    measuring, found = measured(fake, [[2.0, 3.0]])
+    finals: list[tuple[Measured, list[Sample]]] = [(one, []) for one in found]
+    measuring.finals(finals, 30, lambda: False)
+    assert [len(samples) for _, samples in finals] == [TURNS, TURNS]

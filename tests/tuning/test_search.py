@@ -23,6 +23,7 @@ from .spaces import space
 
 Time = Callable[[Candidate], float | None]
 
+
 @pytest.fixture(scope="module")
 def small() -> Space:
     return space()

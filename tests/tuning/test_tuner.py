@@ -7,7 +7,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import feinsum_fuse as ff
 from feinsum_fuse.archive.tables import waiting
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.measuring_process import Sample
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError, WaitingWarning
@@ -201,7 +202,7 @@ def test_refusals(what: Any, given: dict[str, Any], error: type[Exception], text
         ff.tune(what, "pocl", **given)
 
 
-def test_noise_is_no_gain() -> None:
+def test_behind_the_default_mapping_comes_what_does_not_beat_it() -> None:
     def run(*milliseconds: float) -> tuple[Any, list[Sample]]:
         return None, [Sample(ms * 1e6, None, 1, False) for ms in milliseconds]
 
@@ -211,11 +212,21 @@ def test_noise_is_no_gain() -> None:
     assert ordered([equal, faster], None)[0] is faster
 
 
-def test_a_busy_core_makes_no_kernel_for_one_core_the_fastest() -> None:
-    """Where others take a core now and then, what runs on both is slowed down and what runs on one is not."""
-    both = [4.0, 8.0, 8.1, 4.1, 8.0, 4.0]
-    runs = [(None, [Sample(ms * 1e6, None, 1, False) for ms in times]) for times in (both, [7.0] * 6, [0.9 * ms for ms in both])]
-    assert ordered(cast(Any, runs), 0) == [runs[2], runs[0], runs[1]]
+def test_what_is_slower_when_called_gives_way_to_the_default_mapping(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over arrays on the device the other mapping wins; a caller's arrays decide."""
+    asked: list[bool] = []
+
+    def called_faster(one: Program, other: Program) -> bool:
+        asked.append(one.source != other.source)
+        return True
+
+    monkeypatch.setattr("feinsum_fuse.tuning.tuning_run.beats", lambda *_: True)
+    monkeypatch.setattr("feinsum_fuse.tuning.tuner.called_faster", called_faster)
+    cascade = ff.cascade(product())
+    found = ff.tune(cascade, "pocl", seconds=600, measurements=3, url=str(database), executor=Here(), known=False, top=9)
+    assert found.measurement is found.default and found.finalists[0] == (found.spec, found.default)
+    assert found.program.executable.source_hash == found.default.provenance.source_hash
+    assert len(found.finalists) > 1 and all(asked)
 
 
 def test_helpers_call_elsewhere_and_survive_what_they_are_sent() -> None:

@@ -179,20 +179,31 @@ class MeasuringProcesses:
 
     def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
         """Build and verify programs, each within ``timeout_s`` seconds; those that pass are held until they are dropped."""
+        return self._load_at(range(len(self._processes)), jobs, timeout_s)
+
+    def _load_at(self, places: Sequence[int], jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
+        """The same in some of the processes."""
         verdicts: dict[int, Verdict] = {}
         busy: dict[int, tuple[Loading, float]] = {}
         try:
-            self._load(list(jobs), timeout_s, busy, verdicts)
+            self._load(list(jobs), timeout_s, busy, verdicts, places)
         except BaseException:  # an interrupt: what was asked would be answered in place of the next request
             for place in busy:
                 self._lost(place)
             raise
         return verdicts
 
-    def _load(self, waiting: list[Loading], timeout_s: float, busy: dict[int, tuple[Loading, float]], verdicts: dict[int, Verdict]) -> None:
+    def _load(
+        self,
+        waiting: list[Loading],
+        timeout_s: float,
+        busy: dict[int, tuple[Loading, float]],
+        verdicts: dict[int, Verdict],
+        places: Sequence[int],
+    ) -> None:
         """The verdicts one by one; ``busy``: place -> the program that the process there is building, and when its time is over."""
         while waiting or busy:
-            for place in range(len(self._processes)):
+            for place in places:
                 if waiting and place not in busy:
                     job = waiting.pop(0)
                     process = self._ready(place)
@@ -236,24 +247,28 @@ class MeasuringProcesses:
         answer = answers[0]
         return Verdict(Outcome(answer["outcome"]), answer["stage"], answer["message"], answer["error"], answer["tolerance"])
 
-    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float) -> Sample:
-        """One sample of a held program, of ``runs`` runs; estimated by a slice where one run takes longer than ``longest_s`` seconds.
+    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float, warm_s: float = 0.0, place: int | None = None) -> Sample:
+        """One sample of a known program, of ``runs`` runs; estimated by a slice where one run takes longer than ``longest_s`` seconds.
 
-        A program whose process died meanwhile is built again. Raises :class:`ProcessDiedError` if the process dies of this one.
+        It runs for ``warm_s`` seconds before, at least once. ``place``: in which process, of any count; by default the one that holds it.
+        Where it is not held there, or the process died meanwhile, it is built again. Raises :class:`ProcessDiedError` if the process dies
+        of this one.
         """
-        place = next((k for k, process in enumerate(self._processes) if process is not None and key in process.held), None)
-        if place is None:
-            verdict = self.load([self._known[key]], timeout_s)[key]
+        holding = [k for k, process in enumerate(self._processes) if process is not None and key in process.held]
+        wanted = range(len(self._processes)) if place is None else [place % len(self._processes)]
+        there = next((k for k in wanted if k in holding), None)
+        if there is None:
+            verdict = self._load_at(wanted, [self._known[key]], timeout_s)[key]
             if verdict.outcome is not Outcome.ok:
                 raise ProcessDiedError(verdict)
-            return self.sample(key, runs, longest_s=longest_s, timeout_s=timeout_s)
-        process = self._ready(place)
+            return self.sample(key, runs, longest_s=longest_s, timeout_s=timeout_s, warm_s=warm_s, place=place)
+        process = self._ready(there)
         process.stage = "run"
-        process.ask(do="sample", key=key, runs=runs, longest_ns=longest_s * 1e9)
+        process.ask(do="sample", key=key, runs=runs, longest_ns=longest_s * 1e9, warm_ns=warm_s * 1e9)
         try:
             return Sample(**process.answer(time.monotonic() + timeout_s))
         except BaseException:  # it died; or an interrupt, after which its answer would be taken for that to the next request
-            self._lost(place)
+            self._lost(there)
             raise
 
     def holds(self, key: int) -> bool:

@@ -26,6 +26,7 @@ from ..runtime.first_run import FirstRun, FirstRunFailure
 from ..runtime.worker import die_with_parent, opened
 from .outcome import Outcome
 from .resident import Resident, SharedBuffers
+from .timing import LONG
 
 SLICE_GROUPS = 16
 """Work-groups for each compute unit in a slice, so that all units are busy and the last groups weigh little."""
@@ -85,13 +86,21 @@ class _Worker:
         else:
             self.answer(outcome=Outcome.ok, stage="done", message="", error=error, tolerance=bound)
 
-    def sample(self, key: int, runs: int, longest_ns: float) -> None:
-        """Times of one run in ns, by host and by device; of a slice of the groups where all of them take longer than ``longest_ns``."""
+    def sample(self, key: int, runs: int, longest_ns: float, warm_ns: float) -> None:
+        """Times of one run in ns, by host and by device; of a slice of the groups where all of them take longer than ``longest_ns``.
+
+        The program runs for ``warm_ns`` before, at least once, but for one beside whose time filling the caches does not count.
+        """
         resident = self.held[key]
         by_slice = resident.slice_ns(self.slice)
         if by_slice > longest_ns:
             self.answer(host_ns=by_slice, event_ns=by_slice, runs=1, sliced=True)
             return
+        begin = time.perf_counter_ns()
+        while by_slice < LONG:
+            resident.run(1)
+            if time.perf_counter_ns() - begin >= warm_ns:
+                break
         start = time.perf_counter_ns()
         own = resident.run(runs)
         elapsed = time.perf_counter_ns() - start

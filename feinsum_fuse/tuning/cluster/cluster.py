@@ -127,9 +127,9 @@ class RemoteProcesses:
         self._known.update({job.key: job for job in jobs if verdicts[job.key].outcome == "ok"})
         return verdicts
 
-    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float) -> Sample:
+    def sample(self, key: int, runs: int, *, longest_s: float, timeout_s: float, warm_s: float = 0.0, place: int | None = None) -> Sample:
         """As :meth:`~feinsum_fuse.device.timing.measuring_process.MeasuringProcesses.sample`."""
-        found = self._there(session.sample, self._opening, self._known[key], runs, longest_s, timeout_s)
+        found = self._there(session.sample, self._opening, self._known[key], runs, longest_s, timeout_s, warm_s, place)
         if isinstance(found, Verdict):
             raise ProcessDiedError(found)
         return found

@@ -59,7 +59,9 @@ def load(opening: Opening, jobs: Sequence[Loading], timeout_s: float) -> dict[in
         return _processes(opening).load(jobs, timeout_s)
 
 
-def sample(opening: Opening, job: Loading, runs: int, longest_s: float, timeout_s: float) -> Sample | Verdict:
+def sample(
+    opening: Opening, job: Loading, runs: int, longest_s: float, timeout_s: float, warm_s: float, place: int | None
+) -> Sample | Verdict:
     """One sample of a program that is held, or is built again where it is not; a verdict if it cannot be had."""
     with _ALONE:
         processes = _processes(opening)
@@ -68,7 +70,7 @@ def sample(opening: Opening, job: Loading, runs: int, longest_s: float, timeout_
                 verdict = processes.load([job], timeout_s)[job.key]
                 if verdict.outcome != "ok":
                     return verdict
-            return processes.sample(job.key, runs, longest_s=longest_s, timeout_s=timeout_s)
+            return processes.sample(job.key, runs, longest_s=longest_s, timeout_s=timeout_s, warm_s=warm_s, place=place)
         except ProcessDiedError as error:
             return error.verdict
 
