@@ -23,6 +23,7 @@ from ..device.checking.room import check_room
 from ..device.program.building import build
 from ..device.program.program import Program
 from ..device.timing.measuring_process import MeasuringProcesses, Sample
+from ..device.timing.noise import beats
 from ..device.timing.outcome import KernelError
 from ..device.timing.turns import SHORT_ROUNDS, turns
 from ..errors import CascadeError, LoweringError, SearchError, WaitingWarning
@@ -35,7 +36,6 @@ from .cluster.cluster import Cluster, RemoteProcesses, is_cluster
 from .helpers import Helpers
 from .ledger import Ledger
 from .measuring import Measured, Measuring, Processes
-from .noise import beats
 from .preparation import predict_all
 from .sketches.sketching import chosen as sketched
 from .task import Asked, Reporter, TuningTask

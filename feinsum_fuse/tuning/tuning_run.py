@@ -11,12 +11,12 @@ from typing import TypeVar
 from ..cascades.cascade import Cascade
 from ..device.timing.measurement import time_text
 from ..device.timing.measuring_process import Sample
+from ..device.timing.noise import beats, quick
 from ..device.timing.outcome import Outcome
 from ..errors import SearchError
 from ..executors import Executor, Pending
 from .candidate import Candidate
 from .measuring import Measured, Measuring
-from .noise import beats, quick
 from .preparation import Prepared, Refused, Sent, predict_sent, prepare_sent
 from .task import TuningTask
 from .tuned import Tried

@@ -26,7 +26,7 @@ from ..runtime.first_run import FirstRun, FirstRunFailure
 from ..runtime.worker import die_with_parent, opened
 from .outcome import Outcome
 from .resident import Resident, SharedBuffers
-from .timing import LONG
+from .timing import LONG_RUN_NS
 
 SLICE_GROUPS = 16
 """Work-groups for each compute unit in a slice, so that all units are busy and the last groups weigh little."""
@@ -97,7 +97,7 @@ class _Worker:
             self.answer(host_ns=by_slice, event_ns=by_slice, runs=1, sliced=True)
             return
         begin = time.perf_counter_ns()
-        while by_slice < LONG:
+        while by_slice < LONG_RUN_NS:
             resident.run(1)
             if time.perf_counter_ns() - begin >= warm_ns:
                 break

@@ -29,7 +29,7 @@ WAKE = 0.12
 did up to 0.1 s, in which a matrix-vector product takes twice its time, Intel's OpenCL runtime's some 10 ms (softmax 0.46 ms a run in the
 first 2 ms, 0.26 after 8). All of them run for so long, not only who follows a rest: of three programs of one text, whose 30 MB the last
 cache just holds, the one that had run for so long took 0.345 ms, the ones behind it 0.394 and 0.437; now 0.318, 0.321 and 0.342."""
-LONG = 1e8
+LONG_RUN_NS = 1e8
 """Nanoseconds of a run beside which filling the caches does not count."""
 
 
@@ -95,7 +95,7 @@ def time_together(
             lingering = len(subjects) > 1 and getattr(subjects[position], "lingers", False)
             if evict:
                 evict()
-            elif len(subjects) > 1 and host[position][-1:] < [LONG]:
+            elif len(subjects) > 1 and host[position][-1:] < [LONG_RUN_NS]:
                 _warm(subjects[position], warm_up)
             seconds, own = _sample(subjects[position], runs[position])
             if seconds < shortest:
@@ -133,7 +133,7 @@ def _enough(count: int, repeats: int | None, elapsed: float, subjects: int) -> b
 def _runs_in_a_sample(subject: Timed) -> int:
     """Warm up, and find how many runs last as long as a sample should."""
     seconds, _ = _sample(subject, 1)
-    if seconds * 1e9 > LONG:
+    if seconds * 1e9 > LONG_RUN_NS:
         return 1
     runs = 1
     while True:

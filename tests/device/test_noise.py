@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from feinsum_fuse.tuning.noise import CHANCE, beats, least_wins
+from feinsum_fuse.device.timing.noise import CHANCE, beats, least_wins
 
 
 def times(random: Random, middle: float, count: int) -> list[float]:
