@@ -14,7 +14,7 @@ from operator import is_
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from .statement_expressions import Cast, Rewriter, VectorCall, children, is_number, is_whole_number
+from .statement_expressions import Cast, Rewriter, VectorCall, children, is_number, is_whole_number, within
 
 Range = tuple[int | None, int | None]
 """The least and the largest value, ``None`` where it is not known."""
@@ -38,6 +38,12 @@ def _opposite(found: Range) -> Range:
     """The range of what is subtracted."""
     low, high = found
     return None if high is None else -high, None if low is None else -low
+
+
+def _without(value: int, found: Range) -> Range:
+    """A range without a value, which is left out where it is at an end."""
+    low, high = found
+    return low + 1 if low == value else low, high - 1 if high == value else high
 
 
 def function_of(value: Expression) -> str:
@@ -87,6 +93,8 @@ class Known:
         high = -constant - (operator == "<") if operator in {"==", "<=", "<"} else None
         if len(terms) == 1 and (term := next(iter(terms))) in self.ranges and abs(terms[term]) == 1:
             found = (low, high) if terms[term] > 0 else _opposite((low, high))
+            if operator == "!=":
+                found = _without(-constant * terms[term], self.ranges[term])
             return replace(self, ranges={**self.ranges, term: _narrowed(self.ranges[term], found)})
         step = gcd(*terms.values()) or 1
         low, high = None if low is None else -(-low // step), None if high is None else high // step
@@ -310,8 +318,13 @@ class Simplification(Rewriter):
 
     def map_vector_call(self, expr: VectorCall) -> Expression:
         whole = expr.operation.whole_parameters(len(expr.parameters))
-        parameters = tuple(integer(part, self.known) if place in whole else self.rec(part) for place, part in enumerate(expr.parameters))
+        parameters = tuple(self._number(part) if place in whole else self.rec(part) for place, part in enumerate(expr.parameters))
         return expr if all(map(is_, parameters, expr.parameters)) else VectorCall(expr.operation, parameters)
+
+    def _number(self, value: Expression) -> Expression:
+        """A whole number, such as a count: itself where all that it depends on is known."""
+        low, high = self.known.range(value)
+        return low if low is not None and low == high else integer(value, self.known)
 
     def map_if(self, expr: p.If) -> Expression:
         test = self.rec(expr.condition)
@@ -376,7 +389,7 @@ def _compared(expr: p.Comparison, known: Known) -> Expression:
     total.add(linear(expr.right, known), -1)
     if (decided := _decided(operator, known.range_of_sum(total))) is not None:
         return decided
-    if operator in {"<", ">"} and len(total.terms) > 1:
+    if operator in {"<", ">"}:
         # As an inequality that allows equality, of which bounds can be divided.
         total.constant += 1 if operator == "<" else -1
         operator += "="
@@ -423,4 +436,25 @@ def _sided(operator: str, total: Linear, known: Known) -> p.Comparison:
         operator = "=="
     if not taken and low == 0 and (operator, constant) in {(">=", 1), ("!=", 0)}:
         operator, right.constant = ">", 0
-    return p.Comparison(left.expression, operator, right.expression)
+    if operator == "<=" and not taken:
+        operator, right.constant = "<", constant + 1  # the end of what is counted, as loops have it
+    return p.Comparison(in_order(left.expression), operator, in_order(right.expression))
+
+
+def in_order(value: Expression) -> Expression:
+    """A sum with its terms sorted, those with the largest factors first and a constant last; anything else as it is."""
+    if not isinstance(value, p.Sum):
+        return value
+    return p.Sum(tuple(sorted(value.children, key=lambda term: (-abs(_factor(term)), place_of(term)))))
+
+
+def place_of(condition: Expression) -> list[tuple[str, int]]:
+    """A key by which conditions and terms are sorted: their names and numbers, from left to right."""
+    parts = within(condition)
+    return [(part.name, 0) if isinstance(part, p.Variable) else (function_of(part), part if is_whole_number(part) else 0) for part in parts]
+
+
+def _factor(term: Expression) -> int:
+    """The number by which a term is multiplied; 0 for a constant."""
+    first = term.children[0] if isinstance(term, p.Product) else 1
+    return 0 if is_number(term) else first if is_whole_number(first) else 1

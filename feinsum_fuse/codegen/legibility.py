@@ -6,7 +6,7 @@ an Einsum computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pymbolic.primitives as p
@@ -14,9 +14,9 @@ import pymbolic.primitives as p
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
 from .repeats import loop_names, with_lines_once, with_loads, with_names, with_starts
-from .simplification import joined, shortened, unrolled
+from .simplification import in_vectors, joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
-from .statements import Assignment, Foreign, Kernel, all_statements, changed, expressions, renamed
+from .statements import Assignment, CStatement, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
 from .whole_tiles import with_whole_tiles_apart
 
 
@@ -26,12 +26,12 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
         return kernel
     known = Known(dict(_ranges(kernel)), floats=frozenset(name for name, v in kernel.variables.items() if v.kind not in "iub"))
     body = unrolled(kernel.body)
-    if names := description.names:
+    if names := _free(body, description.names):
         substitution = Substitution({old: p.Variable(new) for old, new in names.items()})
         body = tuple(renamed(changed(statement, substitution), names) for statement in body)
     private = frozenset(name for name, variable in kernel.variables.items() if variable.memory == "private")
     apart = joined(with_whole_tiles_apart(joined(shortened(body, known)), known, private))
-    apart = tuple(with_lines_once(apart))
+    apart = in_vectors(with_lines_once(apart), kernel.variables)
     result = with_starts(apart, _starts(kernel, description))
     taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
     taken |= {*loop_names(result), *kernel.variables, kernel.head.name}
@@ -41,11 +41,31 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
     return replace(finished, remarks=tuple(_axes(finished, description)))
 
 
+def _free(body: Sequence[CStatement], wishes: Mapping[str, str]) -> dict[str, str]:
+    """Loop -> its other name, for loops of which none stands in another that has the same one, and that no loop has which keeps its own."""
+    taken: set[str] = set()
+    kept = set(_doubled(body, wishes, ()))
+    while not kept <= taken:
+        taken |= kept
+        kept = {name for name, wish in wishes.items() if wish in taken}
+    return {name: wish for name, wish in wishes.items() if wish not in taken}
+
+
+def _doubled(body: Sequence[CStatement], wishes: Mapping[str, str], above: tuple[str, ...]) -> Iterator[str]:
+    """The names that loops and others around them want."""
+    for statement in body:
+        here = (*above, wishes.get(statement.name, statement.name)) if isinstance(statement, Loop) else above
+        if here is not above and here[-1] in above:
+            yield here[-1]
+        for block in bodies(statement):
+            yield from _doubled(block, wishes, here)
+
+
 def _ranges(kernel: Kernel) -> Iterator[tuple[p.ExpressionNode, Range]]:
     """The ranges of the device's axes, and the arguments that are whole numbers."""
     group = kernel.head.group
-    for axis in range(3):
-        yield p.Variable("gid")(axis), (0, None)
+    for axis, count in enumerate(kernel.head.groups):
+        yield p.Variable("gid")(axis), (0, None if count is None else count - 1)
         yield p.Variable("lid")(axis), (0, group[axis] - 1 if group else None)
     for argument in kernel.head.arguments:
         if not argument.is_array and kernel.variables[argument.name].kind == "i":

@@ -51,11 +51,11 @@ from ..schedule.kernel.operations import Verb
 from ..schedule.kernel.remarks import Description
 from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import Quirks
-from .arithmetic import both, conjuncts, function_of
+from .arithmetic import both, conjuncts, in_order, place_of
 from .legibility import legible
 from .quirks import avoiding
 from .settled_kernel import SettledKernel
-from .statement_expressions import Cast, VectorCall, is_number, is_whole_number, within
+from .statement_expressions import Cast, VectorCall
 from .statements import (
     Assignment,
     Barrier,
@@ -64,6 +64,7 @@ from .statements import (
     Conditional,
     CStatement,
     Declaration,
+    ExpressionStatement,
     Foreign,
     Head,
     Iterations,
@@ -261,10 +262,9 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         found = super().emit_assignment(codegen_state, insn)
         if isinstance(found, cgen.Assign) and isinstance(found.lvalue, CExpression) and isinstance(found.rvalue, CExpression):
             target, value = found.lvalue.expr, found.rvalue.expr
-            if not is_value(target):
-                return Assignment(target, value)
-            is_stored = isinstance(value, VectorCall) and value.operation.is_store
-            return Assignment(target.parameters[0], value if is_stored else stored_as(value))
+            if isinstance(value, VectorCall) and value.operation.changes_first:
+                return ExpressionStatement(value)
+            return Assignment(target.parameters[0], stored_as(value)) if is_value(target) else Assignment(target, value)
         return Foreign(found)
 
     def emit_sequential_loop(
@@ -303,7 +303,7 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
 
     def emit_if(self, condition_str: CExpression, ast: Generable) -> Conditional:
         # loopy's conditions and their terms come out of sets, in another order in another process.
-        conditions = sorted(map(_with_terms_in_order, conjuncts(condition_str.expr, p.LogicalAnd)), key=_order)
+        conditions = sorted(map(_with_terms_in_order, conjuncts(condition_str.expr, p.LogicalAnd)), key=place_of)
         return Conditional(both(conditions), flat(ast))
 
     def emit_barrier(self, synchronization_kind: str, mem_kind: str, comment: str) -> Barrier:
@@ -332,9 +332,10 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         assert isinstance(kernel.linearization[schedule_index], CallKernel)
         passed = get_subkernel_arg_info(kernel, kernel.linearization[schedule_index].kernel_name)
         instructions = get_insn_ids_for_block_at(kernel.linearization, schedule_index)
-        _, sizes = kernel.get_grid_sizes_for_insn_ids_as_exprs(instructions, codegen_state.callables_table)
+        groups, sizes = kernel.get_grid_sizes_for_insn_ids_as_exprs(instructions, codegen_state.callables_table)
         group = None if get_dependencies(sizes) else (*sizes, 1, 1, 1)[:3]
-        return [], Head(name, tuple(_argument(kernel, n, passed.written_names) for n in passed.passed_names), group)
+        counts = tuple(None if get_dependencies(count) else count for count in (*groups, 1, 1, 1)[:3])
+        return [], Head(name, tuple(_argument(kernel, n, passed.written_names) for n in passed.passed_names), group, counts)
 
     def get_function_definition(
         self,
@@ -354,29 +355,11 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         return avoiding(legible(node, self.target.description), self.target.quirks)
 
 
-def _order(condition: Expression) -> list[tuple[str, int]]:
-    """A key by which conditions are sorted: their names and numbers, from left to right."""
-    parts = within(condition)
-    return [(part.name, 0) if isinstance(part, p.Variable) else (function_of(part), part if is_whole_number(part) else 0) for part in parts]
-
-
 def _with_terms_in_order(condition: Expression) -> Expression:
-    """A comparison of sums with the terms of each sorted, those with the largest factors first."""
+    """A comparison of sums with the terms of each sorted."""
     if not isinstance(condition, p.Comparison):
         return condition
-    return p.Comparison(_in_order(condition.left), condition.operator, _in_order(condition.right))
-
-
-def _in_order(value: Expression) -> Expression:
-    if not isinstance(value, p.Sum):
-        return value
-    return p.Sum(tuple(sorted(value.children, key=lambda term: (-abs(_factor(term)), _order(term)))))
-
-
-def _factor(term: Expression) -> int:
-    """The number by which a term is multiplied; 0 for a constant."""
-    first = term.children[0] if isinstance(term, p.Product) else 1
-    return 0 if is_number(term) else first if is_whole_number(first) else 1
+    return p.Comparison(in_order(condition.left), condition.operator, in_order(condition.right))
 
 
 def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Parameter:

@@ -31,6 +31,7 @@ from .statements import (
     Conditional,
     CStatement,
     Declaration,
+    ExpressionStatement,
     Loop,
     Variable,
     all_statements,
@@ -284,15 +285,15 @@ class _Started(Rewriter):
 
 
 def with_loads(body: Sequence[CStatement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[CStatement]:
-    """The statements with the operands that several of them read loaded once."""
+    """The statements with the operands that are read several times loaded once."""
     run: list[CStatement] = []
     for statement in body:
-        if _is_private(statement, known) and (run or isinstance(statement, Assignment)):
+        if _is_private(statement, known) and (run or _stored(statement)):
             run.append(statement)
             continue
         yield from _run(run, known, taken)
         run = []
-        yield _inside(statement, known, taken)
+        yield from _run([statement], known, taken) if _stored(statement) else (_inside(statement, known, taken),)
     yield from _run(run, known, taken)
 
 
@@ -307,25 +308,29 @@ def _is_public(name: str, known: Mapping[str, Variable]) -> bool:
 
 def _is_private(statement: CStatement, known: Mapping[str, Variable]) -> bool:
     """Whether a statement only changes private variables, which no load reads."""
+    if isinstance(statement, Conditional):
+        return all(_is_private(inner, known) for inner in (*statement.body, *statement.otherwise))
+    stored = _stored(statement)
+    return stored is not None and not _is_public(array_of(stored[0]), known)
+
+
+def _stored(statement: CStatement) -> tuple[Expression, Expression] | None:
+    """The place that a statement changes, and what it stores there; ``None`` for other statements."""
     match statement:
-        case Assignment(target, _, _):
-            return not _is_public(array_of(target), known)
-        case Conditional(_, body, otherwise):
-            return all(_is_private(inner, known) for inner in (*body, *otherwise))
-    return False
+        case Assignment(target, value, _):
+            return target, value
+        case ExpressionStatement(VectorCall() as call) if call.operation.verb is Verb.STORE:
+            return call.parameters[0], call.parameters[1]
+    return None
 
 
 def _run(run: Sequence[CStatement], known: Mapping[str, Variable], taken: set[str]) -> Iterator[CStatement]:
     """Statements that write nothing that their loads read; those behind conditions use what others have loaded."""
     run = few_at_once(run, lambda value: frozenset(_operands(value, known)))
-    written_to = {array_of(s.target) for s in all_statements(run) if isinstance(s, Assignment)}
+    written_to = {array_of(stored[0]) for s in all_statements(run) if (stored := _stored(s)) is not None}
     # What stands behind a condition may not be there, and a load that only shares its operand with that is as fast where it is.
-    counts = Counter(
-        operand
-        for s in run
-        if isinstance(s, Assignment) and not has_choice(s.value)
-        for operand in dict.fromkeys(_operands(s.value, known))
-    )
+    values = [stored[1] for s in run if (stored := _stored(s)) is not None and not has_choice(stored[1])]
+    counts = Counter(operand for value in values for operand in _operands(value, known))
     names: dict[Expression, Expression] = {}
     for operand, count in counts.items():
         if count > 1 and not written_to & variables(operand):

@@ -14,8 +14,9 @@ from functools import partial
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
+from ..schedule.kernel.operations import Extent, VectorOperation, Verb
 from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
-from .statement_expressions import Rewriter, Substitution, VectorCall, is_negative, is_whole_number, negative, variables, within
+from .statement_expressions import Rewriter, Substitution, VectorCall, array_of, is_negative, is_whole_number, negative, variables, within
 from .statements import (
     Assignment,
     Barrier,
@@ -25,8 +26,11 @@ from .statements import (
     ExpressionStatement,
     Loop,
     Scope,
+    Variable,
+    all_statements,
     bodies,
     changed,
+    expressions,
     with_bodies,
 )
 
@@ -109,9 +113,6 @@ def _at(loop: Loop, value: Expression) -> tuple[CStatement, ...]:
 
 def _assigned(target: Expression, operator: str, value: Expression) -> Iterator[CStatement]:
     match value:
-        case VectorCall() if value.operation.changes_first and value.parameters[0] == target and operator == "=":
-            # The call stores what it computes.
-            yield ExpressionStatement(value)
         case p.Sum((first, right)) if first == target and operator == "=" and is_negative(right):
             yield Assignment(target, negative(right), "-=")
         case p.Sum((first, right)) if first == target and operator == "=":
@@ -281,3 +282,92 @@ def _independent(statements: Sequence[Assignment]) -> bool:
 
 def _is_one(target: Expression) -> bool:
     return isinstance(target, p.Variable) or (isinstance(target, p.Subscript) and is_whole_number(target.index))
+
+
+def in_vectors(body: Sequence[CStatement], known: Mapping[str, Variable]) -> tuple[CStatement, ...]:
+    """Statements that set or combine the elements of private vectors do so a vector at a time, where that is how kernels move them."""
+    moved = {
+        array_of(part.parameters[0]): part.operation
+        for s in all_statements(body)
+        for e in expressions(s)
+        for part in within(e)
+        if isinstance(part, VectorCall) and part.operation.verb is Verb.STORE and part.operation.spaces == ("private",)
+    }
+    return tuple(_in_vectors(body, moved, known)) if moved else tuple(body)
+
+
+def _in_vectors(body: Sequence[CStatement], moved: Mapping[str, VectorOperation], known: Mapping[str, Variable]) -> Iterator[CStatement]:
+    position = 0
+    while position < len(body):
+        first = body[position]
+        value = _filled(first, moved)
+        end = position
+        while value is not None and end < len(body) and _filled(body[end], moved) == value:
+            end += 1
+        if value is not None:
+            yield from _splat([s for s in body[position:end] if isinstance(s, Assignment)], value, moved)
+            position = end
+        elif (folded := _folded(body[position:], moved, known)) is not None:
+            yield folded[0]
+            position += folded[1]
+        else:
+            yield with_bodies(first, lambda inner: tuple(_in_vectors(inner, moved, known)))
+            position += 1
+
+
+def _filled(statement: CStatement, moved: Mapping[str, VectorOperation]) -> Expression | None:
+    """The value that a statement gives to one element of such vectors, if it is one that nothing changes."""
+    if not isinstance(statement, Assignment) or statement.operator != "=" or _place(statement.target, moved) is None:
+        return None
+    return None if any(isinstance(part, p.Subscript | p.Call | VectorCall) for part in within(statement.value)) else statement.value
+
+
+def _place(value: Expression, moved: Mapping[str, VectorOperation]) -> tuple[str, int] | None:
+    """The array of vectors, and the number of the element."""
+    is_element = isinstance(value, p.Subscript) and is_whole_number(value.index) and array_of(value) in moved
+    return (array_of(value), value.index) if is_element else None
+
+
+def _splat(statements: Sequence[Assignment], value: Expression, moved: Mapping[str, VectorOperation]) -> Iterator[CStatement]:
+    """Elements that are set to one value: whole vectors, then what is left."""
+    left = dict.fromkeys(place for s in statements if (place := _place(s.target, moved)) is not None)
+    for array, first in tuple(left):
+        store = replace(moved[array], extent=Extent.WHOLE)
+        vector = [(array, first + lane) for lane in range(store.lanes)]
+        if first % store.lanes == 0 and left.keys() >= set(vector):
+            splat = VectorOperation(Verb.SPLAT, store.element, store.lanes)
+            yield ExpressionStatement(VectorCall(store, (p.Variable(array)[first], VectorCall(splat, (value,)))))
+            left = {place: None for place in left if place not in vector}
+    yield from (Assignment(p.Variable(array)[index], value) for array, index in left)
+
+
+def _folded(
+    body: Sequence[CStatement], moved: Mapping[str, VectorOperation], known: Mapping[str, Variable]
+) -> tuple[CStatement, int] | None:
+    """One statement for the first ones, which combine a number with the elements of a vector in turn; and how many they are."""
+    found = _combination(body[0], moved)
+    if found is None:
+        return None
+    target, function, array, index = found
+    store = moved[array]
+    others = [_combination(statement, moved) for statement in body[: store.lanes]]
+    if index % store.lanes or known[array_of(target)].type != store.element:
+        return None
+    if others != [(target, function, array, index + lane) for lane in range(store.lanes)]:
+        return None
+    load = VectorCall(replace(store, verb=Verb.LOAD, extent=Extent.WHOLE), (p.Variable(array)[index],))
+    fold = VectorOperation(Verb.FOLD, store.element, store.lanes, function)
+    return Assignment(target, VectorCall(fold, (target, load))), store.lanes
+
+
+def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) -> tuple[Expression, str, str, int] | None:
+    """The number that a statement combines with an element of such vectors, how, the array and the element's number."""
+    match statement:
+        case Assignment(target, element, "+=" | "*=" as operator):
+            function = {"+=": "sum", "*=": "product"}[operator]
+        case Assignment(target, p.Call(p.Variable(function), (first, element)), "=") if first == target:
+            pass
+        case _:
+            return None
+    place = _place(element, moved)
+    return None if place is None else (target, function, *place)

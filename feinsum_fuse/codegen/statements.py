@@ -144,7 +144,11 @@ class Conditional(CStatement):
         # An else belongs to the nearest if, also to one in a loop without braces.
         is_open = _ends_in_branch(self.body) if self.otherwise else any(isinstance(s, Conditional) and s.otherwise for s in self.body)
         yield from _inner(self.body, braced=is_open)
-        if self.otherwise:
+        if len(self.otherwise) == 1 and isinstance(self.otherwise[0], Conditional):
+            first, *rest = self.otherwise[0].generate()
+            yield f"else {first}"
+            yield from rest
+        elif self.otherwise:
             yield "else"
             yield from _inner(self.otherwise)
 
@@ -212,11 +216,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Head(CStatement):
-    """The declaration of a function; ``group`` is the number of work-items of a group along three axes, if that is known."""
+    """The declaration of a function; ``group`` is the number of work-items of a group along three axes, if that is known, and ``groups`` is
+    how many of these there are along each axis that has a known number."""
 
     name: str
     arguments: tuple[Parameter, ...]
     group: tuple[int, ...] | None = None
+    groups: tuple[int | None, ...] = (None, None, None)
     is_kernel: bool = True
 
     def generate(self, with_semicolon: bool = True) -> Iterator[str]:

@@ -77,10 +77,12 @@ def test_global_barrier_gives_two_launches_and_a_temporary() -> None:
 class Intrinsic(ScalarCallable):
     """A function of a known type that expands to a macro."""
 
-    table = constantdict({
-        "vload_at": (cltypes.float4, "vload_at", "#define vload_at(x) vload4(0, &(x))"),
-        "lane_at": (np.float32, "lane_at", "#define lane_at(v, l) (((__private float const *)&(v))[l])"),
-    })
+    table = constantdict(
+        {
+            "vload_at": (cltypes.float4, "vload_at", "#define vload_at(x) vload4(0, &(x))"),
+            "lane_at": (np.float32, "lane_at", "#define lane_at(v, l) (((__private float const *)&(v))[l])"),
+        }
+    )
 
     def with_types(self, arg_id_to_dtype, clbl_inf_ctx):
         known = {k: v for k, v in arg_id_to_dtype.items() if k >= 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pymbolic.primitives as p
 import pytest
@@ -114,7 +115,50 @@ def test_conditions_that_follow_from_others_are_gone() -> None:
     outer = Conditional(expression("i + 4 * j <= 8"), (inner, assignment("d = e")))
     loop = Loop("int", "j", 0, 7, (Loop("int", "i", 0, 3, (outer,)),))
     body = lines(legible(kernel(loop), NOTHING))
-    assert [line for line in body if line.startswith("if")] == ["if (i + 4 * j <= 8)"]
+    assert [line for line in body if line.startswith("if")] == ["if (4 * j + i < 9)"]
+
+
+def test_loops_beside_one_another_have_one_name_those_in_one_another_do_not() -> None:
+    """Nor does a loop take the name that another keeps for its own."""
+    names = Description(names={"k_1": "k", "k_2": "k", "k_3": "m", "k_4": "k_5"})
+    beside = [Loop("int", name, 0, 3, (assignment(f"B[{name}] = A[{name}]"),)) for name in ("k_1", "k_2")]
+    found = legible_lines(*beside, description=names)
+    assert found == 2 * ["for (int k = 0; k < 4; ++k)", "B[k] = A[k];"]
+    inside = Loop("int", "k_1", 0, 3, (replace(beside[1], body=(assignment("B[k_2] = A[k_1]"),)),))
+    found = legible_lines(inside, Loop("int", "k_3", 0, 3, (assignment("B[k_3] = A[k_3]"),)), description=names)
+    assert [line for line in found if "for" in line] == [
+        *("for (int k_1 = 0; k_1 < 4; ++k_1)", "for (int k_2 = 0; k_2 < 4; ++k_2)"),
+        "for (int m = 0; m < 4; ++m)",
+    ]
+
+
+def test_what_every_group_fulfils_is_no_condition() -> None:
+    """How many groups there are is known of a kernel of fixed sizes; the last of two is known where it is not the first."""
+    always = Conditional(expression("31 - 16 * gid(0) >= 1"), (assignment("c = d"),))
+    tree = kernel(always)
+    two = replace(tree, head=replace(tree.head, groups=(2, 1, 1)))
+    assert lines(legible(tree, NOTHING)) == ["if (gid(0) < 2)", "c = d;"]
+    assert lines(legible(two, NOTHING)) == ["c = d;"]
+    load = "vloadupto_global_float16(A[16 * gid(0)], {})"
+    last = Conditional(expression("gid(0) == 0"), (assignment("c = d"),), (assignment(f"c = {load.format('31 - 16 * gid(0)')}"),))
+    assert lines(legible(tree.with_body((last,)), NOTHING))[-1] == f"c = {load.format('31 - 16 * gid(0)')};"
+    assert lines(legible(two.with_body((last,)), NOTHING))[-1] == f"c = {load.format(15)};"
+
+
+def test_a_condition_that_is_an_else_stands_beside_it() -> None:
+    inner = Conditional(expression("B[0] < 1.0"), (assignment("c = d"),), (assignment("d = c"),))
+    found = legible_lines(Conditional(expression("A[0] < 1.0"), (assignment("c = e"),), (inner,)))
+    assert found == ["if (A[0] < 1.0f)", "c = e;", "else if (B[0] < 1.0f)", "c = d;", "else", "d = c;"]
+
+
+def test_what_a_statement_reads_twice_is_loaded_once() -> None:
+    """Also where what it computes goes to memory by a call, and where the next call reads it again."""
+    assert legible_lines("B[k] = A[k] * A[k]") == ["float const A_0 = A[k];", "B[k] = A_0 * A_0;"]
+    store = "vstore_private_float8(c[{0}], vload_private_float8(c[{0}]) + vload_global_float8(A[8 * k]))"
+    assert legible_lines(store.format(0), store.format(8)) == [
+        "float8 const A_0 = vload_global_float8(A[8 * k]);",
+        *(f"vstore_private_float8(c[{n}], vload_private_float8(c[{n}]) + A_0);" for n in (0, 8)),
+    ]
 
 
 def test_comparisons_of_floats_have_no_opposite() -> None:

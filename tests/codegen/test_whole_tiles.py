@@ -44,9 +44,9 @@ def loops_with_conditions(text: list[str]) -> int:
 
 
 def test_a_condition_on_the_tile_is_decided_before_its_loop() -> None:
-    text = apart(loop("k", 7, added("c[0]", "A[k]"), when("t <= 2", added("c[1]", "B[k]"))))
+    text = apart(loop("k", 7, added("c[0]", "A[k]"), when("t < 3", added("c[1]", "B[k]"))))
     assert text == [
-        *("if (t <= 2)", "{"),
+        *("if (t < 3)", "{"),
         *("// a whole tile", "for (int k = 0; k < 8; ++k)", "{", "c[0] += A[k];", "c[1] += B[k];", "}"),
         *("}", "else", "{"),
         *("// a tile that is cut", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];"),
@@ -55,37 +55,37 @@ def test_a_condition_on_the_tile_is_decided_before_its_loop() -> None:
 
 
 def test_where_nothing_is_left_of_a_cut_tile_there_is_no_other_branch() -> None:
-    text = apart(loop("k", 7, when("t <= 2", added("c[0]", "A[k]"))))
-    assert text == ["if (t <= 2)", "{", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];", "}"]
+    text = apart(loop("k", 7, when("t < 3", added("c[0]", "A[k]"))))
+    assert text == ["if (t < 3)", "{", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[0] += A[k];", "}"]
 
 
 def test_what_stands_under_the_tile_s_condition_beside_it_joins_it() -> None:
-    before, after = when("t <= 2", assignment("c[1] = 0")), when("t <= 2", assignment("C[t] = c[1]"))
+    before, after = when("t < 3", assignment("c[1] = 0")), when("t < 3", assignment("C[t] = c[1]"))
     text = apart(before, loop("k", 7, when("8 * t <= 16", added("c[1]", "A[k]"))), after)
     assert text == [
-        *("if (t <= 2)", "{", "c[1] = 0;", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[1] += A[k];", "C[t] = c[1];", "}"),
+        *("if (t < 3)", "{", "c[1] = 0;", "// a whole tile", "for (int k = 0; k < 8; ++k)", "c[1] += A[k];", "C[t] = c[1];", "}"),
     ]
 
 
 def test_a_block_of_nothing_but_a_remark_stands_in_braces() -> None:
-    remark = Conditional(expression("t <= 2"), (Comment("nothing"),))
-    assert lines(kernel(remark, assignment("C[t] = 1"))) == ["if (t <= 2)", "{", "// nothing", "}", "C[t] = 1;"]
+    remark = Conditional(expression("t < 3"), (Comment("nothing"),))
+    assert lines(kernel(remark, assignment("C[t] = 1"))) == ["if (t < 3)", "{", "// nothing", "}", "C[t] = 1;"]
 
 
 def test_all_conditions_are_decided_at_once_and_those_implied_are_not_asked() -> None:
     text = apart(
-        loop("k", 7, when("t <= 2", added("c[0]", "A[k]")), when("t <= 1", added("c[1]", "A[k]")), when("u <= 2", added("d[0]", "A[k]")))
+        loop("k", 7, when("t < 3", added("c[0]", "A[k]")), when("t < 2", added("c[1]", "A[k]")), when("u < 3", added("d[0]", "A[k]")))
     )
-    assert next(line for line in text if line.startswith("if")) == "if (u <= 2 && t <= 1)"
+    assert next(line for line in text if line.startswith("if")) == "if (u < 3 && t < 2)"
     assert loops_with_conditions(text[: text.index("else")]) == 0
 
 
 def test_each_way_in_which_a_tile_is_cut_stands_apart() -> None:
     """No value is set under a condition of the tile's: compilers would keep what the tile before has left in it."""
-    before = (assignment("c[0] = 0"), when("t <= 2", assignment("c[1] = 0")), when("u <= 2", assignment("d[0] = 0")))
-    text = apart(*before, loop("k", 7, when("t <= 2", added("c[1]", "A[k]")), when("u <= 2", added("d[0]", "B[k]"))))
-    tests = [line for line in text if line.startswith("if")]
-    assert tests == ["if (t <= 2 && u <= 2)", "if (t <= 2)", "if (u <= 2)"]
+    before = (assignment("c[0] = 0"), when("t < 3", assignment("c[1] = 0")), when("u < 3", assignment("d[0] = 0")))
+    text = apart(*before, loop("k", 7, when("t < 3", added("c[1]", "A[k]")), when("u < 3", added("d[0]", "B[k]"))))
+    tests = [line for line in text if "if" in line]
+    assert tests == ["if (t < 3 && u < 3)", "if (t < 3)", "else if (u < 3)"]
     cut = text[text.index("// a tile that is cut") :]
     assert [line for line in cut if "+=" in line] == ["c[1] += A[k];", "d[0] += B[k];"]
     assert cut.count("d[0] = 0;") == cut.count("c[1] = 0;") == 1
@@ -93,9 +93,9 @@ def test_each_way_in_which_a_tile_is_cut_stands_apart() -> None:
 
 def test_elements_that_are_read_under_a_condition_are_decided_before_the_loop() -> None:
     """A vector whose elements lie apart is made of such where its tile may be cut; whole tiles read them without one."""
-    text = apart(loop("k", 7, added("c[0]", "B[k] * (A[8*k] if t <= 2 else 0)"), added("c[1]", "B[k + 1] * (A[8*k] if t <= 2 else 0)")))
+    text = apart(loop("k", 7, added("c[0]", "B[k] * (A[8*k] if t < 3 else 0)"), added("c[1]", "B[k + 1] * (A[8*k] if t < 3 else 0)")))
     whole = text[: text.index("else")]
-    assert whole[0] == "if (t <= 2)" and not any("?" in line for line in whole)
+    assert whole[0] == "if (t < 3)" and not any("?" in line for line in whole)
     assert "c[0] += B[k] * A[8 * k];" in whole and "c[1] += B[k + 1] * A[8 * k];" in whole
 
 
@@ -103,9 +103,9 @@ def test_elements_that_are_read_under_a_condition_are_decided_before_the_loop() 
     "body",
     [
         (loop("k", 7, when("A[t] <= 2", added("c[1]", "B[k]"))),),  # values may change
-        (loop("k", 7, when("t <= 2", assignment("B[k] = A[k]"))),),  # no sum
-        (loop("k", 7, when("t <= 2", added("A[0]", "B[k]"))),),  # not a work-item's own
-        (loop("k", 7, Barrier(("local",)), when("t <= 2", added("c[1]", "B[k]"))),),  # all work-items meet at a barrier
+        (loop("k", 7, when("t < 3", assignment("B[k] = A[k]"))),),  # no sum
+        (loop("k", 7, when("t < 3", added("A[0]", "B[k]"))),),  # not a work-item's own
+        (loop("k", 7, Barrier(("local",)), when("t < 3", added("c[1]", "B[k]"))),),  # all work-items meet at a barrier
         (loop("k", 7, when("k + t <= 4", added("c[1]", "B[k]"))),),  # known in the loop alone
     ],
 )

@@ -9,11 +9,13 @@ from ...formats.language.vector_functions import PERMUTES
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import HALVED_BYTES, LANES, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
+from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
-_WHOLE = "static inline {0} whole_{0}({0} value) {{ return value; }}"
+_WHOLE = """
+/* Some compilers take vectors of this length apart, but in kernels that pass them to a function. */
+static inline {0} whole_{0}({0} value) {{ return value; }}"""
 """A function that takes a vector and is inlined makes the compiler keep such vectors whole in the kernel."""
 
 
@@ -29,7 +31,11 @@ _ELEMENTS = """\
       for (int row = 0; row < rows; ++row)
         to[column * to_row + row] = from[row * from_row + column];"""
 _OVERLAPPING = """\
-    if (rows < {1} || columns < {1}) return {0}(*to, *from, to_row, from_row, rows, columns);
+    if (rows < {1} || columns < {1})
+    {{
+      {0}(*to, *from, to_row, from_row, rows, columns);
+      return;
+    }}
     for (int row = 0; row < rows; row += {1})
       for (int column = 0; column < columns; column += {1})
       {{
@@ -50,8 +56,11 @@ def _iota(element: str, lanes: int) -> str:
     return f"(({element}{lanes})({', '.join(map(str, range(lanes)))}))"
 
 
-def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[str, str]]:
-    """What an operation needs, each with a name that says where it stands among the others."""
+def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool = False) -> Iterator[tuple[str, str]]:
+    """What an operation needs, each with a name that says where it stands among the others.
+
+    ``has_value``: a store is written as an assignment of its first element, as loopy writes it on its own.
+    """
     if operation.called is not None:
         yield f"14_{operation.name}", operation.called.definition
         return
@@ -78,7 +87,8 @@ def definitions(operation: VectorOperation, quirks: Quirks) -> Iterator[tuple[st
     if operation.smaller_block is not None:
         yield from definitions(operation.smaller_block, quirks)
     # Blocks call smaller ones.
-    yield f"10_{operation.lanes:02d}_{operation.name}" if operation.is_block else f"10_{operation.name}", definition(operation, quirks)
+    name = f"10_{operation.lanes:02d}_{operation.name}" if operation.is_block else f"10_{operation.name}"
+    yield name, definition(operation, quirks, has_value=has_value)
 
 
 def _is_halved(operation: VectorOperation, quirks: Quirks) -> bool:
@@ -142,8 +152,8 @@ static inline {vector} {name}_by_halves({", ".join(f"{vector} {argument}" for ar
 #define {name}({names}) {name}_by_halves({", ".join(whole)})"""
 
 
-def definition(operation: VectorOperation, quirks: Quirks) -> str:
-    """The OpenCL C text of an operation."""
+def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = False) -> str:
+    """The OpenCL C text of an operation; ``has_value`` as in :func:`definitions`."""
     name, lanes, vector = operation.name, operation.lanes, operation.vector
     whole = f"whole_{vector}" if _is_halved(operation, quirks) else ""
     match operation.verb:
@@ -169,9 +179,11 @@ def definition(operation: VectorOperation, quirks: Quirks) -> str:
             return f"#define {name}(first, step) ({_iota(element, lanes)} * ({element})(step) + ({element})(first))"
         case Verb.INDEX | Verb.WHERE:
             return _choice(operation)
+        case Verb.FOLD:
+            return _fold(operation)
         case Verb.BLOCK | Verb.WORDS:
-            return _of_block(operation)
-    return _of_memory(operation, whole)
+            return _of_block(operation, has_value)
+    return _of_memory(operation, whole, has_value)
 
 
 def _function(operation: VectorOperation, function: Function, quirks: Quirks) -> str:
@@ -213,7 +225,22 @@ def _choice(operation: VectorOperation) -> str:
     return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
 
 
-def _of_memory(operation: VectorOperation, whole: str) -> str:
+def _fold(operation: VectorOperation) -> str:
+    """The OpenCL C text that combines a number with each element, in this order: sums round as if they were written out."""
+    name, element, operator = operation.name, operation.element, FOLDS.get(operation.function)
+    places = [f"x.s{lane:x}" for lane in range(operation.lanes)]
+    lines = [f"  start = start {operator} {x};" if operator else f"  start = {operation.function}(start, {x});" for x in places]
+    return "\n".join(["", f"static inline {element} {name}({element} start, {operation.vector} x)", "{", *lines, "  return start;", "}"])
+
+
+def _stores(operation: VectorOperation, parameters: str, arguments: str, has_value: bool) -> str:
+    """The macro that takes elements for places, of which the first one is changed."""
+    name, first = operation.name, parameters.partition(",")[0]
+    call = f"{name}_at({arguments})"
+    return f"#define {name}({parameters}) {f'({call}, {first})' if has_value else call}"
+
+
+def _of_memory(operation: VectorOperation, whole: str, has_value: bool) -> str:
     """The OpenCL C text of a load or a store; ``whole``: the function that keeps vectors in one piece, if one is needed."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     (space,), is_load = operation.spaces, operation.verb is Verb.LOAD
@@ -225,12 +252,11 @@ def _of_memory(operation: VectorOperation, whole: str) -> str:
         return f"#define {name}(x) (*(__{space} {vector} const *)&(x))"
     if operation.extent is Extent.ALIGNED:
         return f"""
-static inline {element} {name}_at({pointer}*at, {vector} value)
+static inline void {name}_at({pointer}*at, {vector} value)
 {{
   *(__{space} {vector} *)at = value;
-  return value.s0;
 }}
-#define {name}(x, value) {name}_at(&(x), value)"""
+{_stores(operation, "x, value", "&(x), value", has_value)}"""
     shorter = [length for length in reversed(LANES) if length < lanes]
     if is_load:
         halves = "\n".join(f"  {element}{length} low{length}, high{length};" for length in shorter)
@@ -250,29 +276,27 @@ static inline {vector} {name}_at({pointer}const *at, int count)
 #define {name}(x, count) {name}_at(&(x), count)"""
     if operation.extent is Extent.WHOLE:
         return f"""
-static inline {element} {name}_at({pointer}*at, {vector} value)
+static inline void {name}_at({pointer}*at, {vector} value)
 {{
   set_{vector}(__{space}, at, value);
-  return value.s0;
 }}
-#define {name}(x, value) {name}_at(&(x), value)"""
+{_stores(operation, "x, value", "&(x), value", has_value)}"""
     cases = "\n".join(f"    case {count}: {_stored(operation, count)} break;" for count in reversed(range(1, lanes)))
     return f"""
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline {element} {name}_at({pointer}*at, {vector} value, int count)
+static inline void {name}_at({pointer}*at, {vector} value, int count)
 {{
   if (count >= {lanes})
   {{
     set_{vector}(__{space}, at, value);
-    return value.s0;
+    return;
   }}
   switch (count)
   {{
 {cases}
   }}
-  return value.s0;
 }}
-#define {name}(x, value, count) {name}_at(&(x), value, count)"""
+{_stores(operation, "x, value, count", "&(x), value, count", has_value)}"""
 
 
 def _loaded(operation: VectorOperation, count: int) -> str:
@@ -318,49 +342,54 @@ def _places(first: int, count: int) -> str:
     return "".join(f"{place:x}" for place in range(first, first + count))
 
 
-def _of_block(operation: VectorOperation) -> str:
+def _of_block(operation: VectorOperation, has_value: bool) -> str:
     """The OpenCL C text that transposes a block."""
     name, element, lanes = operation.name, operation.element, operation.lanes
     to, source = operation.spaces
     is_square = operation.verb is Verb.BLOCK
     body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
     others = "" if is_square else f" || to_row != {WORD}"
+    counts = "to_row, from_row, rows, columns"
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
     return f"""
 /* A block of a matrix, transposed; what is no whole block goes {how}. */
-static inline {element} {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
+static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
   if (rows < {operation.block_rows} || columns < {lanes}{others})
   {{
 {cut}
-    return *to;
+    return;
   }}
 {body}
-  return *to;
 }}
-#define {name}(to, from, to_row, from_row, rows, columns) {name}_at(&(to), &(from), to_row, from_row, rows, columns)"""
+{_stores(operation, f"to, from, {counts}", f"&(to), &(from), {counts}", has_value)}"""
 
 
 def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
     """A square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
     lanes, vector = operation.lanes, operation.vector
     names = [f"row{k}" for k in range(lanes)]
-    yield from (f"  {vector} {n} = get_{vector}(__{source}, from + {k} * from_row);" for k, n in enumerate(names))
+    yield from (f"  {vector} {n} = get_{vector}(__{source}, {_row('from', k)});" for k, n in enumerate(names))
     for stage in range(lanes.bit_length() - 1):
         pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
         names = [f"stage{stage}_{k}" for k in range(lanes)]
         yield f"  {vector} {', '.join(names)};"
         for k, (one, other) in enumerate(pairs):
             yield _dealt(names[2 * k], names[2 * k + 1], one, other)
-    yield from (f"  set_{vector}(__{to}, to + {k} * to_row, {n});" for k, n in enumerate(names))
+    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {n});" for k, n in enumerate(names))
+
+
+def _row(array: str, number: int) -> str:
+    """Where a row of a block starts."""
+    return f"{array} + {number} * {array}_row" if number > 1 else f"{array} + {array}_row" if number else array
 
 
 def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
     """Four rows whose columns become words, one after another: two stages."""
     lanes, vector = operation.lanes, operation.vector
-    yield from (f"  {vector} row{k} = get_{vector}(__{source}, from + {k} * from_row);" for k in range(WORD))
+    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(WORD))
     yield f"  {vector} even0, even1, odd0, odd1, words0, words1, words2, words3;"
     yield _dealt("even0", "even1", "row0", "row2")
     yield _dealt("odd0", "odd1", "row1", "row3")

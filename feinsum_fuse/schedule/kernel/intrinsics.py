@@ -84,13 +84,13 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
         return p.Call(call.function, (*places, *distances))
 
     def generate_preambles(self, target: object) -> Iterator[tuple[str, str]]:
-        yield from definitions(self.operation, self.quirks)
+        yield from definitions(self.operation, self.quirks, has_value=True)
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition, or another way to call it, is another function.
         key_builder.update_for_dataclass(key_hash, self)
         key_builder.rec(key_hash, _calls())
-        key_builder.rec(key_hash, list(definitions(self.operation, self.quirks)))
+        key_builder.rec(key_hash, list(self.generate_preambles(None)))
 
 
 def _distance(element: p.Subscript, offset: str | int | None) -> Expression:

@@ -45,8 +45,8 @@ def wishes(nest: Nest) -> dict[str, str]:
             seen[variable] += 1
     for loop in (node for node in walk(nest.body) if isinstance(node, For) and not node.refs):
         tensor, variables = moved(nest, loop)
-        if len(variables) == 1 and loop.name not in result:
-            result[loop.name] = identifier(f"{variables[0]}_{tensor}")
+        if variables and loop.name not in result:
+            result[loop.name] = identifier("_".join([*variables, tensor]))
     return result
 
 
@@ -146,7 +146,7 @@ def moved(nest: Nest, loop: For) -> tuple[str, list[str]]:
 def _variables_at(nest: Nest, tensor: str, axes: int, axis: int) -> Iterator[str]:
     """The rank variables over which computing statements run along one of the axes of a tensor, or of its partial results."""
     for loops, statement in nest.points:
-        if statement.role in {"update", "map"}:
+        if statement.role in {"update", "map", "combine"}:
             named = {loop.name: loop.refs[0].variable for loop in loops if loop.refs}
             for place in (statement.target, *statement.operands):
                 if nest.tensor_of(place.source) == tensor and len(place.indices) == axes:

@@ -28,6 +28,8 @@ HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 """Operator -> what names say."""
+FOLDS = {"sum": "+", "product": "*"}
+"""Name -> operator by which elements are combined."""
 WORD = 4
 """Bytes of a word."""
 SHORTEST_BLOCK = 4
@@ -75,6 +77,8 @@ class Verb(Enum):
     rows lie apart in both arrays, and the numbers of rows and columns."""
     WORDS = "vstorewords"
     """Moves four rows of bytes, whose columns become words; arguments are those of ``BLOCK``."""
+    FOLD = "fold"
+    """A number combined with the elements of a vector, one after another; ``function`` is a key of :data:`FOLDS` or one of OpenCL's."""
     PRODUCT = "product"
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
     CALL = "call"
@@ -143,7 +147,7 @@ class VectorOperation:
     element: str
     lanes: int
     function: str = ""
-    """Of :data:`~feinsum_fuse.formats.language.functions.FUNCTIONS`, for ``FUNCTION`` and ``BUILTIN``."""
+    """Of :data:`~feinsum_fuse.formats.language.functions.FUNCTIONS`, for ``FUNCTION`` and ``BUILTIN``; of ``FOLD`` how it combines."""
     is_running: bool = False
     """Of a ``FUNCTION``: whether its first argument is what a reduction has so far."""
     comparison: str = ""
@@ -194,7 +198,7 @@ class VectorOperation:
     @property
     def makes_element(self) -> bool:
         """Whether its value is one element: a store has that of the first one."""
-        return self.is_store or self.verb in {Verb.LANE, Verb.CALL}
+        return self.is_store or self.verb in {Verb.LANE, Verb.FOLD, Verb.CALL}
 
     @property
     def makes_whole(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from constantdict import constantdict
 from ...cascades.names import identifier
 from ...formats.opencl import FANOUTS
 from ..tree.nest import For, Nest, fused_chain, statements, walk
-from .naming import chains, moved, wishes
+from .naming import moved, wishes
 from .tagging import NormalFormTag
 
 DeviceAxis = tuple[str, int]
@@ -44,7 +43,7 @@ class GroupStart:
 class Description:
     """What the generated code of a kernel says of it.
 
-    ``remarks``: loop -> what it is. ``names``: loop -> what it may be called in C, where loops of different nests may have one name.
+    ``remarks``: loop -> what it is. ``names``: loop -> what it may be called in C where no loop around it is called so.
     ``starts``: where parts of rank variables start. Kernels of one program may divide different rank variables alike.
     """
 
@@ -72,13 +71,10 @@ def described(kernel: lp.LoopKernel) -> Description:
 
 
 def shared_names(nest: Nest, kernel: lp.LoopKernel) -> dict[str, str]:
-    """Loop -> what it may be called in C, where loops of different nests may have one name."""
+    """Loop -> what it may be called in C where no loop around it is called so."""
     wanted = wishes(nest)
     others = {node.name for node in walk(nest.body) if isinstance(node, For) and node.name not in wanted}
     taken = {*kernel.arg_dict, *kernel.temporary_variables, *nest.tiles, *nest.sources, *others}
-    for chain in chains(nest.body):
-        for name, count in Counter(wanted[loop.name] for loop in chain if loop.name in wanted).items():
-            taken |= {name} if count > 1 else set()
     return {name: wish for name, wish in wanted.items() if name != wish and wish not in taken}
 
 

@@ -50,7 +50,7 @@ class RFactor(Step):
         check_dense([(above, place)], names, self, touched)
         self._check_unread(nest, names, place)
         assert update.reduce is not None and loop.extent is not None
-        name, dtype = nest.fresh(f"{nest.tensor_of(place.source)}_partial"), sum_dtype(nest, einsum, place.source)
+        name, dtype = nest.fresh_tile(f"{nest.tensor_of(place.source)}_partial"), sum_dtype(nest, einsum, place.source)
         shape = (loop.extent, *touched.shape)
         origin = (Affine(()), *tile_origin(nest, place.source, touched.base))
         strides = (1, *tile_strides(nest, place.source, touched))

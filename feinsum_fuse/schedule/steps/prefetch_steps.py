@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..refusals import TileShapeError, VectorAccessError
 from ..step import EinsumName, Step, TensorName
+from ..target import ANY_DEVICE
 from ..tree.nest import AskedAhead, For, Nest, NestItem, Statement, rebuilt
 from .vector_steps import consecutive_axis, lane_axis
 
@@ -26,7 +27,7 @@ class Prefetch(Step):
     einsum: EinsumName
     tensor: TensorName
     distance: int
-    line: int = 64
+    line: int = ANY_DEVICE.line_bytes
 
     def apply(self, nest: Nest) -> Nest:
         if self.distance < 1 or self.line < 1:

@@ -224,7 +224,7 @@ class CacheRead(Step):
         self, nest: Nest, source: str, accesses: list[Touch], names: tuple[str, ...], items: tuple[For, ...], memory: AddressSpace
     ) -> Nest:
         touched = region(accesses, names, self, items)
-        name = nest.fresh(f"{self.tensor}_{memory}")
+        name = nest.fresh_tile(f"{self.tensor}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin, strides = tile_origin(nest, source, touched.base), tile_strides(nest, source, touched)
         tile = Tile(name, self.tensor, memory, touched.shape, nest.dtype_of(source), origin, axes, strides=strides)
@@ -298,7 +298,7 @@ class CacheWrite(Step):
             raise ProducerConsumerError(
                 f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
             )
-        name = nest.fresh(f"{nest.tensor_of(place.source)}_{memory}")
+        name = nest.fresh_tile(f"{nest.tensor_of(place.source)}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         origin = tile_origin(nest, place.source, touched.base)
         dtype, strides = sum_dtype(nest, self.einsum, place.source), tile_strides(nest, place.source, touched)
@@ -463,7 +463,7 @@ class ComputeAt(Step):
         check_own(writes, reads, chain, items, self)
         check_visible(memory, accesses, [*chain, *(loop.name for loop in items)], self)
         touched = region(accesses, still, self, items)
-        name = nest.fresh(f"{self.tensor}_{memory}")
+        name = nest.fresh_tile(f"{self.tensor}_{memory}")
         axes = stored_axes(len(touched.shape), self.axes, self)
         tile = Tile(name, self.tensor, memory, touched.shape, source.dtype, touched.base, axes, strides=touched.strides)
 

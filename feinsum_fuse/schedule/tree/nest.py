@@ -366,15 +366,19 @@ class Nest:
         own = self.__dict__
         return {name: own[name] for name in _NEST_PARTS}
 
-    def fresh(self, wish: str) -> str:
-        """An identifier that no loop, tile or source has."""
+    def fresh(self, wish: str, between: str = "_") -> str:
+        """An identifier that no loop, tile or source has; ``between``: what stands before its number, if it needs one."""
         taken = {*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources}
         wish = identifier(wish)
-        name, number = wish, 0
+        name, number = wish, 0 if between else 1
         while name in taken:
             number += 1
-            name = f"{wish}_{number}"
+            name = f"{wish}{between}{number}"
         return name
+
+    def fresh_tile(self, wish: str) -> str:
+        """The same for a tile: ``A_local``, ``A_local2``, ... A text calls elements of the first ``A_local_0``, ``A_local_1``, ..."""
+        return self.fresh(wish, between="")
 
     def __str__(self) -> str:
         return "\n".join(pretty(self.body))
