@@ -19,17 +19,17 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #endif
 
 /* A block of a matrix, transposed; what is no whole block goes element by element. */
-static inline float vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+static inline void vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
   if (rows < 4 || columns < 4)
   {
     for (int column = 0; column < columns; ++column)
       for (int row = 0; row < rows; ++row)
         to[column * to_row + row] = from[row * from_row + column];
-    return *to;
+    return;
   }
-  float4 row0 = get_float4(__global, from + 0 * from_row);
-  float4 row1 = get_float4(__global, from + 1 * from_row);
+  float4 row0 = get_float4(__global, from);
+  float4 row1 = get_float4(__global, from + from_row);
   float4 row2 = get_float4(__global, from + 2 * from_row);
   float4 row3 = get_float4(__global, from + 3 * from_row);
   float4 stage0_0, stage0_1, stage0_2, stage0_3;
@@ -38,30 +38,33 @@ static inline float vstoreblock_local_global_float4_at(__local float *to, __glob
   float4 stage1_0, stage1_1, stage1_2, stage1_3;
   stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_2.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_2.hi;
   stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_3.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_3.hi;
-  set_float4(__local, to + 0 * to_row, stage1_0);
-  set_float4(__local, to + 1 * to_row, stage1_1);
+  set_float4(__local, to, stage1_0);
+  set_float4(__local, to + to_row, stage1_1);
   set_float4(__local, to + 2 * to_row, stage1_2);
   set_float4(__local, to + 3 * to_row, stage1_3);
-  return *to;
 }
 #define vstoreblock_local_global_float4(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float4_at(&(to), &(from), to_row, from_row, rows, columns)
 
 /* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap. */
-static inline float vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+static inline void vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
   if (rows < 8 || columns < 8)
   {
-    if (rows < 4 || columns < 4) return vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
+    if (rows < 4 || columns < 4)
+    {
+      vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
+      return;
+    }
     for (int row = 0; row < rows; row += 4)
       for (int column = 0; column < columns; column += 4)
       {
         int const r = min(row, rows - 4), c = min(column, columns - 4);
         vstoreblock_local_global_float4(to[c * to_row + r], from[r * from_row + c], to_row, from_row, 4, 4);
       }
-    return *to;
+    return;
   }
-  float8 row0 = get_float8(__global, from + 0 * from_row);
-  float8 row1 = get_float8(__global, from + 1 * from_row);
+  float8 row0 = get_float8(__global, from);
+  float8 row1 = get_float8(__global, from + from_row);
   float8 row2 = get_float8(__global, from + 2 * from_row);
   float8 row3 = get_float8(__global, from + 3 * from_row);
   float8 row4 = get_float8(__global, from + 4 * from_row);
@@ -83,15 +86,14 @@ static inline float vstoreblock_local_global_float8_at(__local float *to, __glob
   stage2_2.even = stage1_1.lo; stage2_2.odd = stage1_5.lo; stage2_3.even = stage1_1.hi; stage2_3.odd = stage1_5.hi;
   stage2_4.even = stage1_2.lo; stage2_4.odd = stage1_6.lo; stage2_5.even = stage1_2.hi; stage2_5.odd = stage1_6.hi;
   stage2_6.even = stage1_3.lo; stage2_6.odd = stage1_7.lo; stage2_7.even = stage1_3.hi; stage2_7.odd = stage1_7.hi;
-  set_float8(__local, to + 0 * to_row, stage2_0);
-  set_float8(__local, to + 1 * to_row, stage2_1);
+  set_float8(__local, to, stage2_0);
+  set_float8(__local, to + to_row, stage2_1);
   set_float8(__local, to + 2 * to_row, stage2_2);
   set_float8(__local, to + 3 * to_row, stage2_3);
   set_float8(__local, to + 4 * to_row, stage2_4);
   set_float8(__local, to + 5 * to_row, stage2_5);
   set_float8(__local, to + 6 * to_row, stage2_6);
   set_float8(__local, to + 7 * to_row, stage2_7);
-  return *to;
 }
 #define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
@@ -134,10 +136,9 @@ static inline float8 vrunningmax_float8_of(float8 x, float8 y)
 }
 #define vrunningmax_float8(x, y) vrunningmax_float8_of((float8)(x), (float8)(y))
 
-static inline float vstore_local_float8_at(__local float *at, float8 value)
+static inline void vstore_local_float8_at(__local float *at, float8 value)
 {
   set_float8(__local, at, value);
-  return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 

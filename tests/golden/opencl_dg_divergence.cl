@@ -28,17 +28,17 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #endif
 
 /* A block of a matrix, transposed; what is no whole block goes element by element. */
-static inline float vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+static inline void vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
   if (rows < 4 || columns < 4)
   {
     for (int column = 0; column < columns; ++column)
       for (int row = 0; row < rows; ++row)
         to[column * to_row + row] = from[row * from_row + column];
-    return *to;
+    return;
   }
-  float4 row0 = get_float4(__global, from + 0 * from_row);
-  float4 row1 = get_float4(__global, from + 1 * from_row);
+  float4 row0 = get_float4(__global, from);
+  float4 row1 = get_float4(__global, from + from_row);
   float4 row2 = get_float4(__global, from + 2 * from_row);
   float4 row3 = get_float4(__global, from + 3 * from_row);
   float4 stage0_0, stage0_1, stage0_2, stage0_3;
@@ -47,30 +47,33 @@ static inline float vstoreblock_local_global_float4_at(__local float *to, __glob
   float4 stage1_0, stage1_1, stage1_2, stage1_3;
   stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_2.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_2.hi;
   stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_3.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_3.hi;
-  set_float4(__local, to + 0 * to_row, stage1_0);
-  set_float4(__local, to + 1 * to_row, stage1_1);
+  set_float4(__local, to, stage1_0);
+  set_float4(__local, to + to_row, stage1_1);
   set_float4(__local, to + 2 * to_row, stage1_2);
   set_float4(__local, to + 3 * to_row, stage1_3);
-  return *to;
 }
 #define vstoreblock_local_global_float4(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float4_at(&(to), &(from), to_row, from_row, rows, columns)
 
 /* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap. */
-static inline float vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+static inline void vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
   if (rows < 8 || columns < 8)
   {
-    if (rows < 4 || columns < 4) return vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
+    if (rows < 4 || columns < 4)
+    {
+      vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
+      return;
+    }
     for (int row = 0; row < rows; row += 4)
       for (int column = 0; column < columns; column += 4)
       {
         int const r = min(row, rows - 4), c = min(column, columns - 4);
         vstoreblock_local_global_float4(to[c * to_row + r], from[r * from_row + c], to_row, from_row, 4, 4);
       }
-    return *to;
+    return;
   }
-  float8 row0 = get_float8(__global, from + 0 * from_row);
-  float8 row1 = get_float8(__global, from + 1 * from_row);
+  float8 row0 = get_float8(__global, from);
+  float8 row1 = get_float8(__global, from + from_row);
   float8 row2 = get_float8(__global, from + 2 * from_row);
   float8 row3 = get_float8(__global, from + 3 * from_row);
   float8 row4 = get_float8(__global, from + 4 * from_row);
@@ -92,15 +95,14 @@ static inline float vstoreblock_local_global_float8_at(__local float *to, __glob
   stage2_2.even = stage1_1.lo; stage2_2.odd = stage1_5.lo; stage2_3.even = stage1_1.hi; stage2_3.odd = stage1_5.hi;
   stage2_4.even = stage1_2.lo; stage2_4.odd = stage1_6.lo; stage2_5.even = stage1_2.hi; stage2_5.odd = stage1_6.hi;
   stage2_6.even = stage1_3.lo; stage2_6.odd = stage1_7.lo; stage2_7.even = stage1_3.hi; stage2_7.odd = stage1_7.hi;
-  set_float8(__local, to + 0 * to_row, stage2_0);
-  set_float8(__local, to + 1 * to_row, stage2_1);
+  set_float8(__local, to, stage2_0);
+  set_float8(__local, to + to_row, stage2_1);
   set_float8(__local, to + 2 * to_row, stage2_2);
   set_float8(__local, to + 3 * to_row, stage2_3);
   set_float8(__local, to + 4 * to_row, stage2_4);
   set_float8(__local, to + 5 * to_row, stage2_5);
   set_float8(__local, to + 6 * to_row, stage2_6);
   set_float8(__local, to + 7 * to_row, stage2_7);
-  return *to;
 }
 #define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
@@ -128,27 +130,25 @@ static inline float8 vloadupto_global_float8_at(__global float const *at, int co
 }
 #define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
 
-static inline float vstore_global_float8_at(__global float *at, float8 value)
+static inline void vstore_global_float8_at(__global float *at, float8 value)
 {
   set_float8(__global, at, value);
-  return value.s0;
 }
 #define vstore_global_float8(x, value) vstore_global_float8_at(&(x), value)
 
-static inline float vstore_local_float8_at(__local float *at, float8 value)
+static inline void vstore_local_float8_at(__local float *at, float8 value)
 {
   set_float8(__local, at, value);
-  return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_global_float8_at(__global float *at, float8 value, int count)
+static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__global, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -160,17 +160,16 @@ static inline float vstoreupto_global_float8_at(__global float *at, float8 value
     case 2: set_float2(__global, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_global_float8(x, value, count) vstoreupto_global_float8_at(&(x), value, count)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_local_float8_at(__local float *at, float8 value, int count)
+static inline void vstoreupto_local_float8_at(__local float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__local, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -182,7 +181,6 @@ static inline float vstoreupto_local_float8_at(__local float *at, float8 value, 
     case 2: set_float2(__local, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_local_float8(x, value, count) vstoreupto_local_float8_at(&(x), value, count)
 
@@ -209,7 +207,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       T_private[2] = splat_float8(0.0f);
       T_private[4] = splat_float8(0.0f);
       long const T_local_at = 35 * e_2 + 16 * j_0;
-      if (j_0 <= 1)
+      if (j_0 < 2)
       {
         // a whole tile
         T_private[1] = splat_float8(0.0f);
@@ -245,15 +243,15 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // x (T)
         for (int x = 0; x < 3; ++x)
         {
-          float8 const U_0 = vloadupto_global_float8(U[1750000 * x + 35 * (e_start + e_2) + 16 * j_0], 35 - 16 * j_0);
+          float8 const U_0 = vloadupto_global_float8(U[1750000 * x + 35 * (e_start + e_2) + 16 * j_0], 3);
           long const G_at = 150000 * x + e_start + e_2;
           T_private[0] += G[G_at] * U_0;
           T_private[2] += G[G_at + 50000] * U_0;
           T_private[4] += G[G_at + 100000] * U_0;
         }
-        vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 16 * j_0);
-        vstoreupto_local_float8(T_local[T_local_at + 2240], T_private[2], 35 - 16 * j_0);
-        vstoreupto_local_float8(T_local[T_local_at + 4480], T_private[4], 35 - 16 * j_0);
+        vstoreupto_local_float8(T_local[T_local_at], T_private[0], 3);
+        vstoreupto_local_float8(T_local[T_local_at + 2240], T_private[2], 3);
+        vstoreupto_local_float8(T_local[T_local_at + 4480], T_private[4], 3);
       }
     }
   // i in tiles of 16 (D)
@@ -274,7 +272,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       D_private[4] = splat_float8(0.0f);
       D_private[6] = splat_float8(0.0f);
       long const D_at = 35 * (e_start + 4 * e_2) + 16 * i_0;
-      if (i_0 <= 1)
+      if (i_0 < 2)
       {
         // a whole tile
         D_private[1] = splat_float8(0.0f);
@@ -327,10 +325,10 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             D_private[4] += S_local_0 * T_local[T_local_at + 70];
             D_private[6] += S_local_0 * T_local[T_local_at + 105];
           }
-        vstoreupto_global_float8(D[D_at], D_private[0], 35 - 16 * i_0);
-        vstoreupto_global_float8(D[D_at + 35], D_private[2], 35 - 16 * i_0);
-        vstoreupto_global_float8(D[D_at + 70], D_private[4], 35 - 16 * i_0);
-        vstoreupto_global_float8(D[D_at + 105], D_private[6], 35 - 16 * i_0);
+        vstoreupto_global_float8(D[D_at], D_private[0], 3);
+        vstoreupto_global_float8(D[D_at + 35], D_private[2], 3);
+        vstoreupto_global_float8(D[D_at + 70], D_private[4], 3);
+        vstoreupto_global_float8(D[D_at + 105], D_private[6], 3);
       }
     }
   }

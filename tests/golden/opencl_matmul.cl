@@ -51,27 +51,25 @@ static inline float8 vloadupto_global_float8_at(__global float const *at, int co
 }
 #define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
 
-static inline float vstore_global_float8_at(__global float *at, float8 value)
+static inline void vstore_global_float8_at(__global float *at, float8 value)
 {
   set_float8(__global, at, value);
-  return value.s0;
 }
 #define vstore_global_float8(x, value) vstore_global_float8_at(&(x), value)
 
-static inline float vstore_local_float8_at(__local float *at, float8 value)
+static inline void vstore_local_float8_at(__local float *at, float8 value)
 {
   set_float8(__local, at, value);
-  return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_global_float8_at(__global float *at, float8 value, int count)
+static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__global, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -83,7 +81,6 @@ static inline float vstoreupto_global_float8_at(__global float *at, float8 value
     case 2: set_float2(__global, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_global_float8(x, value, count) vstoreupto_global_float8_at(&(x), value, count)
 
@@ -111,7 +108,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       {
         long const T1_at = 45 * (64 * gid(0) + 4 * m_2) + 16 * n1_0;
         long const at_m_n0 = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0;
-        if (m_2 + 16 * gid(0) <= 15)
+        if (16 * gid(0) + m_2 < 16)
         {
           // a whole tile
           if (n0_0 == 0)

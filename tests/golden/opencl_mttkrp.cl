@@ -71,20 +71,19 @@ static inline float8 vloadupto_local_float8_at(__local float const *at, int coun
 }
 #define vloadupto_local_float8(x, count) vloadupto_local_float8_at(&(x), count)
 
-static inline float vstore_local_float8_at(__local float *at, float8 value)
+static inline void vstore_local_float8_at(__local float *at, float8 value)
 {
   set_float8(__local, at, value);
-  return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_local_float8_at(__local float *at, float8 value, int count)
+static inline void vstoreupto_local_float8_at(__local float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__local, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -96,7 +95,6 @@ static inline float vstoreupto_local_float8_at(__local float *at, float8 value, 
     case 2: set_float2(__local, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_local_float8(x, value, count) vstoreupto_local_float8_at(&(x), value, count)
 
@@ -114,7 +112,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
   __local float Y_local[35];
   float8 Y_private[4];
 
-  if (2 * gid(1) + gid(0) <= 2)
+  if (2 * gid(1) + gid(0) < 3)
     // i (T, Y)
     for (int i_2 = 0; i_2 <= (gid(0) == 0 && gid(1) == 1 ? 2 : 7); ++i_2)
     {
@@ -129,7 +127,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             T_private[0] = splat_float8(0.0f);
             long const at_i_j = 361 * (i_start + i_2) + 19 * (8 * j_0 + 2 * j_1);
             long const T_local_at = 80 * j_1 + 32 * r_0;
-            bool const inside_j = j_1 + 4 * j_0 <= 8;
+            bool const inside_j = 4 * j_0 + j_1 < 9;
             if (r_0 == 0 && inside_j)
             {
               // a whole tile
@@ -191,27 +189,26 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                 vstore_local_float8(T_local[T_local_at + 16], T_private[2]);
                 vstore_local_float8(T_local[T_local_at + 24], T_private[3]);
               }
+              else if (inside_j)
+              {
+                T_private[4] = splat_float8(0.0f);
+                // k (T)
+                for (int k = 0; k < 19; ++k)
+                {
+                  float8 const C_0 = vloadupto_global_float8(C[32 * r_0 + 35 * k], 3);
+                  T_private[0] += X[at_i_j + k] * C_0;
+                  T_private[4] += X[at_i_j + k + 19] * C_0;
+                }
+                vstoreupto_local_float8(T_local[T_local_at], T_private[0], 3);
+                vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 3);
+              }
               else
-                if (inside_j)
-                {
-                  T_private[4] = splat_float8(0.0f);
-                  // k (T)
-                  for (int k = 0; k < 19; ++k)
-                  {
-                    float8 const C_0 = vloadupto_global_float8(C[32 * r_0 + 35 * k], 35 - 32 * r_0);
-                    T_private[0] += X[at_i_j + k] * C_0;
-                    T_private[4] += X[at_i_j + k + 19] * C_0;
-                  }
-                  vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
-                  vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 35 - 32 * r_0);
-                }
-                else
-                {
-                  // k (T)
-                  for (int k = 0; k < 19; ++k)
-                    T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[32 * r_0 + 35 * k], 35 - 32 * r_0);
-                  vstoreupto_local_float8(T_local[T_local_at], T_private[0], 35 - 32 * r_0);
-                }
+              {
+                // k (T)
+                for (int k = 0; k < 19; ++k)
+                  T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[32 * r_0 + 35 * k], 3);
+                vstoreupto_local_float8(T_local[T_local_at], T_private[0], 3);
+              }
             }
           }
         // r in tiles of 32 (Y)
@@ -255,16 +252,16 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
             if (j_0 == 0)
               Y_private[0] = splat_float8(0.0f);
             else
-              Y_private[0] = vloadupto_local_float8(Y_local[32 * r_0], 35 - 32 * r_0);
+              Y_private[0] = vloadupto_local_float8(Y_local[32 * r_0], 3);
             // j (Y)
             for (int j_1 = 0; j_1 <= (j_0 == 2 ? 2 : 7); ++j_1)
-              Y_private[0] += vload_local_float8(T_local[32 * r_0 + 40 * j_1]) * vloadupto_global_float8(B[at_j_r + 35 * j_1], 35 - 32 * r_0);
-            vstoreupto_local_float8(Y_local[32 * r_0], Y_private[0], 35 - 32 * r_0);
+              Y_private[0] += vload_local_float8(T_local[32 * r_0 + 40 * j_1]) * vloadupto_global_float8(B[at_j_r + 35 * j_1], 3);
+            vstoreupto_local_float8(Y_local[32 * r_0], Y_private[0], 3);
           }
         }
       }
       // Storage of Y: write back r (Y)
-      for (int r_Y_6 = 0; r_Y_6 < 35; ++r_Y_6)
-        Y[35 * (i_start + i_2) + r_Y_6] = Y_local[r_Y_6];
+      for (int r_Y = 0; r_Y < 35; ++r_Y)
+        Y[35 * (i_start + i_2) + r_Y] = Y_local[r_Y];
     }
 }

@@ -50,27 +50,25 @@ static inline float8 vloadupto_global_float8_at(__global float const *at, int co
 }
 #define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
 
-static inline float vstore_global_float8_at(__global float *at, float8 value)
+static inline void vstore_global_float8_at(__global float *at, float8 value)
 {
   set_float8(__global, at, value);
-  return value.s0;
 }
 #define vstore_global_float8(x, value) vstore_global_float8_at(&(x), value)
 
-static inline float vstore_local_float8_at(__local float *at, float8 value)
+static inline void vstore_local_float8_at(__local float *at, float8 value)
 {
   set_float8(__local, at, value);
-  return value.s0;
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_global_float8_at(__global float *at, float8 value, int count)
+static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__global, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -82,17 +80,16 @@ static inline float vstoreupto_global_float8_at(__global float *at, float8 value
     case 2: set_float2(__global, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_global_float8(x, value, count) vstoreupto_global_float8_at(&(x), value, count)
 
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
-static inline float vstoreupto_local_float8_at(__local float *at, float8 value, int count)
+static inline void vstoreupto_local_float8_at(__local float *at, float8 value, int count)
 {
   if (count >= 8)
   {
     set_float8(__local, at, value);
-    return value.s0;
+    return;
   }
   switch (count)
   {
@@ -104,7 +101,6 @@ static inline float vstoreupto_local_float8_at(__local float *at, float8 value, 
     case 2: set_float2(__local, at, value.s01); break;
     case 1: at[0] = value.s0; break;
   }
-  return value.s0;
 }
 #define vstoreupto_local_float8(x, value, count) vstoreupto_local_float8_at(&(x), value, count)
 
@@ -124,7 +120,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
   float8 T2_private[4 * 3];
   float8 T3_private[4 * 3];
 
-  if (2 * gid(1) + gid(0) <= 2)
+  if (2 * gid(1) + gid(0) < 3)
   {
     // m in tiles of 4 (Matmul1)
     for (int m_2 = 0; m_2 <= (gid(0) == 0 && gid(1) == 1 ? 0 : 15); ++m_2)
@@ -144,7 +140,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T1_private[10] = splat_float8(0.0f);
         T1_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = m_2 + 16 * gid(0) + 32 * gid(1) <= 31;
+      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
       // n0 (Matmul1)
       for (int n0 = 0; n0 < 23; ++n0)
       {
@@ -189,7 +185,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       }
     }
     bool const edge = 2 * gid(1) + gid(0) == 2;
-    bool const inside = gid(0) + 2 * gid(1) <= 1;
+    bool const inside = 2 * gid(1) + gid(0) < 2;
     // m in tiles of 4 (Matmul2)
     for (int m_2 = 0; m_2 <= (edge ? 0 : 15); ++m_2)
     {
@@ -208,7 +204,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T2_private[10] = splat_float8(0.0f);
         T2_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = m_2 + 16 * gid(0) + 32 * gid(1) <= 31;
+      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
       // n1 (Matmul2)
       for (int n1 = 0; n1 < 23; ++n1)
       {
@@ -269,7 +265,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T3_private[10] = splat_float8(0.0f);
         T3_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = m_2 + 16 * gid(0) + 32 * gid(1) <= 31;
+      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
       // n2 (Matmul3)
       for (int n2 = 0; n2 < 23; ++n2)
       {

@@ -85,7 +85,7 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         if not operation.is_counted or lanes < LANES[0]:
             break
     if operation.smaller_block is not None:
-        yield from definitions(operation.smaller_block, quirks)
+        yield from definitions(operation.smaller_block, quirks, has_value=has_value)
     # Blocks call smaller ones.
     name = f"10_{operation.lanes:02d}_{operation.name}" if operation.is_block else f"10_{operation.name}"
     yield name, definition(operation, quirks, has_value=has_value)
