@@ -50,6 +50,16 @@ ENDS_EARLY = """
 - !Compute {einsum: Z, component: MAC}
 """
 """The last group has fewer tiles that its work-items fill and wait for."""
+CUT_GROUPS = """
+- !Storage {component: MainMemory, tensors: [A, B, Z]}
+- !Temporal {rank_variable: m, tile_shape: 3}
+- !Spatial {rank_variable: m, tile_shape: 1, component: Core, name: X}
+- !Storage {component: Scratchpad, tensors: [A]}
+- !Spatial {rank_variable: n, tile_shape: 1, component: WorkItem, name: Y}
+- !Temporal {rank_variable: k, tile_shape: 1}
+- !Compute {einsum: Z, component: MAC}
+"""
+"""Two rows of groups along two axes, of which the second has fewer; the work-items of each wait for one another."""
 REST_OF_A_TILE = """
 - !Storage {component: MainMemory, tensors: [A, B, Z]}
 - !Temporal {rank_variable: m, tile_shape: 4}
@@ -148,6 +158,14 @@ def test_a_target_without_quirks_does_not_pay(quirk: str) -> None:
 def test_other_devices_compute_right_without(device: cl.Device, quirk: str) -> None:
     assert not any(getattr(target(device).quirks, name) for name in SPECS if name not in SLOW)
     result = outcome(SPECS[quirk], Quirks(), device)
+    assert result.outcome is Outcome.ok, result.message
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_groups_that_are_not_there_wait_for_nobody(device: cl.Device) -> None:
+    """A condition on the numbers of groups stands around statements, not around barriers, whether or not the device minds these."""
+    spec = spec_of((MATMUL,), {"M": 5, "N": 4, "K": 5}, CUT_GROUPS)
+    result = outcome(spec, target(device).quirks, device)
     assert result.outcome is Outcome.ok, result.message
 
 

@@ -227,7 +227,7 @@ def test_sums_stand_side_by_side(k: int, sums: int) -> None:
     cascade, schedule = ff.cascade(spec), ff.lower(spec)
     assert sum(isinstance(step, RFactor) for step in schedule.steps) == (2 if sums > 1 else 1)
     source = ff.compile(spec).source
-    assert ("float4 Z_partial_1[4 * 2]" in source) == (sums > 1) and "pack_float4" not in source
+    assert ("float4 Z_partial2[4 * 2]" in source) == (sums > 1) and "pack_float4" not in source
     trial = example(cascade)
     assert verify(run(cascade, schedule, trial.inputs), trial.expected, cascade.tolerance()).passed
 

@@ -250,9 +250,11 @@ class _Text:
             loop = self._without_limits(loop, derived)
         fenced = not loop.is_over_items and self._fenced(loop.body)
         if fenced and loop.extent is not None:
-            # All work-items must reach a barrier: what they do not agree on are conditions of the statements.
+            # All work-items must reach a barrier: what they do not agree on are conditions of the statements. So are limits of loops over
+            # groups: loopy makes conditions of these anyway, and puts none around a barrier.
             binding: FanoutKind = "loop" if loop.binding == "unroll" else loop.binding
-            loop = self._without_limits(loop, loop.limits if self.quirks.barrier_under_condition else self._uneven(loop))
+            without_any = self.quirks.barrier_under_condition or loop.is_over_grid
+            loop = self._without_limits(loop, loop.limits if without_any else self._uneven(loop))
             loop = dataclasses.replace(loop, binding=binding)
         if self.guarded and not loop.refs and loop.extent is not None:
             loop = self._without_limits(loop, loop.limits)
