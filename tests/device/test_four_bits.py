@@ -37,7 +37,7 @@ def test_products(text: str, sizes: dict[str, int], group: int) -> None:
 def test_numbers_are_taken_apart_on_vectors(tmp_path: Path) -> None:
     cascade = ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 12, "K": 64}).in_four_bits("W")
     program = ff.compile(cascade)
-    assert "(vload_global_uchar16(W_packed[" in program.source and "vconvert" not in program.source
+    assert "vload_global_uchar16(W_packed[" in program.source and "vconvert" not in program.source
     assert ff.match(cascade.kernel()).cascade.key == cascade.key
     url = f"sqlite:///{tmp_path}/facts.sqlite3"
     ff.record(ff.measure(program, repeats=2), url=url)
