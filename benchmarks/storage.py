@@ -2,7 +2,9 @@
 
 ``python -m benchmarks.storage`` prints a row for each: the shortest and the median time of a call, and how many times faster it is than
 with float32. ``--alone`` takes the device's own time of the kernels instead, without what a call costs beside them. ``--seconds`` tunes
-each program for so long before. Where PyTorch is there, its own product by four bits is a row.
+each program for so long before. Where PyTorch is there, its own product by four bits is a row. Its threads look for more work for some
+10 ms after a product before they sleep, on cores that ours would run on: after a turn of it nobody runs for a while, and ours once without
+being timed, which wakes their threads. Others' part of the processors is printed, too: above a tenth no ratio is a figure.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import BoundProgram
+from feinsum_fuse.device.timing.machine_share import Interference
+from feinsum_fuse.device.timing.timing import SETTLE
 
 GROUP = 32
+PEER = "PyTorch, four bits"
 
 
 def layer(rows: int, columns: int, dtype: str = "float32") -> Cascade:
@@ -61,7 +66,7 @@ def samplers(weights: np.ndarray, x: np.ndarray, device: str | None, seconds: fl
         program = ff.tune(cascade, device=find_device(device), seconds=seconds).program if tuned else ff.compile(cascade, device=device)
         found[name] = kernels_alone(program) if alone else timed(functools.partial(program, **arrays, x=x))
     peer = torch_product(packed, scales, x)
-    return found if peer is None else {**found, "PyTorch, four bits": timed(peer)}
+    return found if peer is None else {**found, PEER: timed(peer)}
 
 
 def torch_product(packed: np.ndarray, scales: np.ndarray, x: np.ndarray) -> Callable[[], Any] | None:
@@ -81,6 +86,21 @@ def torch_product(packed: np.ndarray, scales: np.ndarray, x: np.ndarray) -> Call
     return lambda: torch._weight_int4pack_mm_for_cpu(row, weights, 2 * half, both)
 
 
+def in_turns(samplers: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of each. The order stays, so that all others run between two calls of one, whose weights no cache holds then."""
+    times: dict[str, list[float]] = {name: [] for name in samplers}
+    ours = {name: sample for name, sample in samplers.items() if name != PEER}
+    for _ in range(repeats):
+        for name, sample in ours.items():
+            times[name].append(sample())
+        if PEER in samplers:
+            times[PEER].append(samplers[PEER]())
+            time.sleep(SETTLE)
+            for sample in ours.values():
+                sample()
+    return times
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,15 +115,16 @@ def main() -> None:
     weights = generator.normal(size=(given.rows, given.columns)).astype(np.float32)
     x = generator.normal(size=given.columns).astype(np.float32)
     found = samplers(weights, x, given.device, given.seconds, alone=given.alone)
-    times: dict[str, list[float]] = {name: [] for name in found}
-    for _ in range(given.repeats):
-        for name, sample in found.items():
-            times[name].append(sample())
+    watch = Interference()
+    times = in_turns(found, given.repeats)
+    others = watch.share()
     first = times["float32"]
     print(f"{'weights':20}{'shortest':>12}{'median':>12}{'faster':>9}{'median':>9}")
     for name, own in times.items():
         faster = f"{min(first) / min(own):>9.2f}{median(first) / median(own):>9.2f}"
         print(f"{name:20}{min(own) * 1e3:>9.3f} ms{median(own) * 1e3:>9.3f} ms{faster}")
+    if others is not None:
+        print(f"others had {others:.0%} of the processors")
 
 
 if __name__ == "__main__":

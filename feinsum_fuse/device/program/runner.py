@@ -26,6 +26,8 @@ from .call_arguments import AnyArray, as_arrays, as_scalar, check_array, lies_as
 
 __all__ = ["AnyArray", "Runner"]
 NO_NUMBERS: Mapping[str, int] = constantdict()
+NO_ARRAYS: Mapping[str, AnyArray] = constantdict()
+NO_DEVICE_ARRAYS: list[cla.Array] = []
 MOST_QUEUES = 8
 """For how many queues a program stays built."""
 
@@ -92,6 +94,8 @@ class Runner:
         self._bits = {a.name: a.dtype for a in executable.arguments if a.dtype == BFLOAT16}
         self._strides = {a.name: tuple(s * self._dtypes[a.name].itemsize for s in a.element_strides) for a in executable.arguments}
         self._alignments = {a.name: executable.alignment(a.name) for a in executable.arguments}
+        self._plain = {name: (a.shape, a.held) for name, a in self._inputs.items() if not a.by_value and name not in self._bits}
+        self._results = [name for name, argument in self._written.items() if argument.role == "output"]
         self._places: dict[int, _Place] = {}
         self._lock = threading.Lock()
 
@@ -126,11 +130,13 @@ class Runner:
         Raises :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is missing, unknown, of the wrong type or shape,
         or that would be overwritten while it is read.
         """
-        given, into = self._held(arrays), self._held(out or {})
-        wanted = [name for name in self._written if self._written[name].role == "output" or name in outputs or name in into]
-        self._check(given, into, outputs)
-        runtimes.enter()
-        on_device = [array for array in (*given.values(), *into.values()) if isinstance(array, cla.Array)]
+        given, into, wanted, on_device = arrays, NO_ARRAYS, self._results, NO_DEVICE_ARRAYS
+        if out or outputs or not self._are_plain(arrays):
+            given, into = self._held(arrays), self._held(out or {})
+            wanted = [name for name in self._written if name in self._results or name in outputs or name in into]
+            self._check(given, into, outputs)
+            on_device = [array for array in (*given.values(), *into.values()) if isinstance(array, cla.Array)]
+        runtimes.enter(builds=not self._places)
         with self._lock:
             try:
                 results = self._on_device(given, into, wanted, on_device) if on_device else self._on_host(given, into, wanted)
@@ -139,6 +145,15 @@ class Runner:
             except MemoryError as error:
                 raise DeviceError(f"there is no memory for the results: {error}") from error
         return {name: as_numbers(array, self._written[name].dtype) for name, array in results.items()} | dict(out or {})
+
+    def _are_plain(self, arrays: Mapping[str, AnyArray]) -> bool:
+        """Whether these are all inputs, each a NumPy array of its shape and type: then there is nothing else to find out about them.
+
+        Asked first, since between large kernels each line of Python has to be fetched from memory anew.
+        """
+        return len(arrays) == len(self._inputs) and all(
+            type(array) is np.ndarray and (array.shape, array.dtype) == self._plain.get(name) for name, array in arrays.items()
+        )
 
     def check_some(self, arrays: Mapping[str, AnyArray]) -> None:
         """Raise :class:`~feinsum_fuse.errors.DeviceError` that names the array for one that is no input, or of the wrong type or shape."""

@@ -161,16 +161,23 @@ def check_folder() -> None:
         raise DeviceError(problem, hint=f"Set {cache_folder.VARIABLE} to a folder that can be written to and executed from.")
 
 
-def enter() -> None:
+def _folders() -> tuple[str | None, str | None]:
+    """What in the environment says where the cache's folder is."""
+    return os.environ.get(cache_folder.VARIABLE), os.environ.get("HOME")
+
+
+def enter(*, builds: bool = True) -> None:
     """Before OpenCL is used: :func:`check_folder`, unless that was done just now; raises :class:`~feinsum_fuse.errors.DeviceError` in a
-    fork of a process that used OpenCL, too."""
+    fork of a process that used OpenCL, too.
+
+    Where nothing is built, whether the environment names another folder by now is not asked again at once, either.
+    """
     global _user, _seen
     now = time.monotonic()
-    place = os.environ.get(cache_folder.VARIABLE), os.environ.get("HOME")
-    if _seen is None or _seen[:2] != place or now - _seen[2] > LOOK_AGAIN_S:
+    if _seen is None or now - _seen[2] > LOOK_AGAIN_S or (builds and _seen[:2] != _folders()):
         _seen = None
         check_folder()
-        _seen = (*place, now)
+        _seen = (*_folders(), now)
     if _user is None:
         _user = os.getpid()
     elif _user != os.getpid():
