@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bytes", description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES, help=f"rows, columns and sums (default: {SIZES})")
     parser.add_argument("--repeats", type=int, default=None, help="samples of each")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     instruction = dot_instruction(find_device())
     print(f"instruction: {instruction or 'none, products of 16 bits stand in for it'}")
     columns = f"{'float32':>11}  {'int8 by int8':>17}  {'uint8 by int8':>17}"
