@@ -278,14 +278,26 @@ def _product(shape: ProductShape) -> str:
         "int rows, int columns, int deep",
     )
     names = ", ".join(word.split()[-1] for part in parameters for word in part.split(","))
+    arguments = f"sum, left, right, {parameters[0].replace('int ', '')}"
+    signature = f"""__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
+  {parameters[0]},
+  {parameters[1]}"""
     return f"""
 /* Adds the product of rows and columns to a tile of {shape.rows} x {shape.vectors} vectors; what lies beyond the counts stays as it is. */
-static inline void {shape.name}_at(__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
-  {parameters[0]},
-  {parameters[1]})
+__attribute__((always_inline)) static inline void {shape.name}_counted(
+  {signature})
 {{
   if (rows <= 0) return;
 {text}
+}}
+/* The same; of a whole tile the compiler knows where each row begins. */
+static inline void {shape.name}_at(
+  {signature})
+{{
+  if (rows >= {shape.rows} && columns >= {shape.vectors * shape.lanes})
+    {shape.name}_counted({arguments}, {shape.rows}, {shape.vectors * shape.lanes}, deep);
+  else
+    {shape.name}_counted({arguments}, rows, columns, deep);
 }}
 #define {shape.name}(sum, left, right, {names}) \
   {shape.name}_at(&(sum), &(left), &(right), {names})"""
