@@ -3,8 +3,9 @@
 ``python -m benchmarks.storage`` prints a row for each: the shortest and the median time of a call, and how many times faster it is than
 with float32. ``--alone`` takes the device's own time of the kernels instead, without what a call costs beside them. ``--seconds`` tunes
 each program for so long before. Where PyTorch is there, its own product by four bits is a row. Its threads look for more work for some
-10 ms after a product before they sleep, on cores that ours would run on: after a turn of it nobody runs for a while, and ours once without
-being timed, which wakes their threads. Others' part of the processors is printed, too: above a tenth no ratio is a figure.
+10 ms after a product before they sleep, on cores that ours would run on: after a turn of it nobody runs for a while, and then ours without
+being timed until their threads are awake, as long as ``ff.measure_together`` has it. Others' part of the processors is printed,
+too: above a tenth no ratio is a figure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
-from feinsum_fuse.device.timing.timing import SETTLE
+from feinsum_fuse.device.timing.timing import SETTLE, WAKE
 
 GROUP = 32
 PEER = "PyTorch, four bits"
@@ -96,8 +97,10 @@ def in_turns(samplers: dict[str, Callable[[], float]], repeats: int) -> dict[str
         if PEER in samplers:
             times[PEER].append(samplers[PEER]())
             time.sleep(SETTLE)
-            for sample in ours.values():
-                sample()
+            start = time.perf_counter()
+            while time.perf_counter() - start < WAKE:
+                for sample in ours.values():
+                    sample()
     return times
 
 

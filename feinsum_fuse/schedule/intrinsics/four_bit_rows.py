@@ -102,9 +102,9 @@ PREPARED
     }}
 }}"""
 _AHEAD = 8192
-"""Bytes ahead for which memory is asked: two pages of the processors whose compilers take the builtin, as the step ``Prefetch`` asks. Factors
-are asked for as many groups ahead: they are another stream, of a fifth of the bytes, and a row of them ends before fetching by hardware has
-got far ahead."""
+"""Bytes ahead for which memory is asked: two pages of the processors whose compilers take the builtin, as the step ``Prefetch`` asks.
+Factors are asked for as many groups ahead: they are another stream, of a fifth of the bytes, whose rows end before fetching by hardware
+has got far ahead."""
 
 
 def four_bit_rows(group: int) -> FunctionIntrinsic:
