@@ -1,8 +1,9 @@
-"""``python -m benchmarks.catalogue run|tune|time|floors|report [NAMES]``: entries, tuned by transforms, and their best peers.
+"""``python -m benchmarks.catalogue run|tune|sketch|time|floors|report [NAMES]``: entries, tuned by transforms, and their best peers.
 
-``tune`` searches each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, ``time`` takes what it found,
-the default mapping and peers in turns, and ``run`` does both (with ``--seconds 0`` nothing is tuned). One JSON file for each entry lies in
-``benchmarks/catalogue_data/DEVICE``; what is there without an error is skipped;
+``tune`` searches each entry for ``--seconds`` with ``ff.tune(..., transforms=True)`` from an empty archive, ``sketch`` only the parameters
+of transforms by Optuna. ``time`` takes what they found, the default mapping and peers in turns, and ``run`` tunes and times (with
+``--seconds 0`` nothing is tuned). One JSON file for each entry lies in ``benchmarks/catalogue_data/DEVICE``; what is there without an error
+is skipped;
 ``floors`` computes the floors of entries that are there anew, by the calibration that the device has now;
 ``report`` prints tables and geometric means by class. ``--minutes`` ends a run after the entry that passes them; the next one goes on
 with what is left. ``--picks`` takes so many entries of each class, evenly spread. NAMES are entries, classes (``tccg``, ``dg``, ``curl``,
@@ -42,8 +43,8 @@ TCCG = DATA / "tccg.txt"
 BYTES = 30 << 20
 GOALS = {"dg": 3.0, "tccg": 1.0, "batched": 1.5, "softmax, norms": 1.2}
 """Class -> the ratio to the best peer that its geometric mean is to reach."""
-OURS = ("tuned", "default")
-"""What is compared with peers: the first that was taken."""
+OURS = ("tuned", "default", "transform")
+"""What is not a peer's; the first of the others that was taken is compared with peers."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,23 @@ def tuned(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
     return {"mapping": mapping, "nearest_transform": name, "nearest_ratio": ratio, "measured": found.measured, "tuned_for_s": found.seconds}
 
 
-def timed(entry: Entry, device: cl.Device, mapping: str | None, wanted: str) -> dict[str, Any]:
-    """The time of what ``ff.compile`` takes (``default``), that of a mapping that tuning has found, and those of peers in turns."""
+def sketched(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
+    """What transforms alone make, their parameters tuned: the fastest mapping, as text, and the transform's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = str(Path(folder) / "facts.sqlite3")
+        found = ff.tune(entry.cascade(), device, seconds=seconds, url=url, known=False, transforms=True, search=False)
+    nearest = found.nearest
+    assert nearest is not None  # every entry has a transform
+    return {"transform": nearest.transform, "transform_mapping": yaml(nearest.spec.replace(arch=None))}
+
+
+def timed(entry: Entry, device: cl.Device, data: Mapping[str, Any], wanted: str) -> dict[str, Any]:
+    """The time of what ``ff.compile`` takes (``default``), those of mappings that tuning has found, and those of peers in turns."""
     cascade = entry.cascade()
     programs = {"default": ff.compile(cascade, device)}
-    if mapping is not None:
-        programs["tuned"] = ff.compile(ff.loads(mapping), device)
+    for name, mapping in {"tuned": data.get("mapping"), "transform": data.get("transform_mapping")}.items():
+        if mapping is not None:
+            programs[name] = ff.compile(ff.loads(mapping), device)
     known = peers(entry.case, dict(example(cascade).inputs))
     hosts = {name: call for name, call in known.items() if not wanted or name in wanted.split(",")}
     items = [*programs.values(), *(HostFunction(name, call) for name, call in hosts.items())]
@@ -157,8 +169,10 @@ def done(entry: Entry, data: dict[str, Any], device: cl.Device, options: argpars
         if options.stage == "tune" or (options.stage == "run" and options.seconds > 0):
             earlier = {name: seconds for name, seconds in data.get("times_s", {}).items() if name != "tuned"}
             data = {**data, "times_s": earlier, **described(entry), **tuned(entry, device, options.seconds)}
-        if options.stage != "tune":
-            data = {**data, **described(entry), **timed(entry, device, data.get("mapping"), options.peers)}
+        if options.stage == "sketch":
+            data = {**data, "times_s": data.get("times_s", {}), **described(entry), **sketched(entry, device, options.seconds)}
+        if options.stage in {"run", "time"}:
+            data = {**data, **described(entry), **timed(entry, device, data, options.peers)}
     except ff.Error as error:  # the others are still to be done
         return {"entry": entry.case.name, "kind": entry.kind, "error": error.message, "times_s": {}}
     return data
@@ -168,7 +182,10 @@ def is_done(data: Mapping[str, Any], stage: str) -> bool:
     """Whether a stage of an entry is behind it."""
     if not data or "error" in data:
         return False
-    return "mapping" in data if stage == "tune" else bool(data["times_s"]) and (data.get("mapping") is None or "tuned" in data["times_s"])
+    if stage in {"tune", "sketch"}:
+        return {"tune": "mapping", "sketch": "transform_mapping"}[stage] in data
+    wanted = {"tuned": "mapping", "transform": "transform_mapping"}
+    return bool(data["times_s"]) and all(name in data["times_s"] for name, key in wanted.items() if data.get(key) is not None)
 
 
 def least_seconds(cascade: Cascade, device: cl.Device) -> float:
@@ -203,7 +220,7 @@ def report(files: list[Path]) -> str:
 def main() -> None:
     """Run or report the entries that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.catalogue", description=__doc__)
-    parser.add_argument("stage", choices=("run", "tune", "time", "floors", "report", "list"))
+    parser.add_argument("stage", choices=("run", "tune", "sketch", "time", "floors", "report", "list"))
     parser.add_argument("names", nargs="*", help="entries or classes; all of them by default")
     parser.add_argument("--device", default=None)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -224,7 +241,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     files = [folder / f"{entry.case.name}.json" for entry in chosen]
-    for entry, file in zip(chosen, files, strict=True) if options.stage in {"run", "tune", "time"} else ():
+    for entry, file in zip(chosen, files, strict=True) if options.stage in {"run", "tune", "sketch", "time"} else ():
         data = json.loads(file.read_text()) if file.exists() else {}
         if is_done(data, options.stage) and not options.again:
             continue

@@ -17,7 +17,6 @@ from ..device.timing.outcome import Outcome
 from ..errors import SearchError
 from ..formats.spec import Spec
 from ..presentation import InNotebooks, table
-from .candidate import ORIGIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +45,8 @@ class Tried:
     """Whether only a slice of the work-groups was timed."""
     equal: bool = False
     """Whether the program's text was that of an earlier candidate, whose time this is."""
+    transform: str = ""
+    """The transform that makes it, too, whoever proposed it first; empty if none was seen to."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,16 +88,24 @@ class Tuned(InNotebooks):
     @property
     def best_transform(self) -> tuple[str, float] | None:
         """The transform that came nearest, and how many times as long it takes as the fastest candidate; ``None`` if none ran."""
-        tried = [t for t in self.history if t.measured and t.origin.startswith(ORIGIN)]
-        if not tried:
+        nearest = self.nearest
+        if nearest is None or nearest.measured is None:
             return None
-        # The turns that decided say which is the fastest: in the search a sample may have been held up.
-        first = next((spec for spec, _ in self.finalists), None)
-        if (winner := next((t for t in tried if t.spec == first), None)) is not None:
-            return winner.origin.removeprefix(ORIGIN), 1.0
-        seconds, name = min((t.measured or 0.0, t.origin.removeprefix(ORIGIN)) for t in tried)
         fastest = min(tried.measured for tried in self.history if tried.measured)
-        return name, seconds / fastest
+        return nearest.transform, 1.0 if nearest.spec == self._winner else nearest.measured / fastest
+
+    @property
+    def nearest(self) -> Tried | None:
+        """The fastest candidate that a transform makes; ``None`` if none ran."""
+        tried = [t for t in self.history if t.measured and t.transform]
+        # The turns that decided say which is the fastest: in the search a sample may have been held up.
+        winner = next((t for t in tried if t.spec == self._winner), None)
+        return winner or min(tried, key=lambda t: (t.measured or 0.0, t.transform), default=None)
+
+    @property
+    def _winner(self) -> Spec | None:
+        """What was fastest in the turns that decided."""
+        return next((spec for spec, _ in self.finalists), None)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The course of the search into these axes of matplotlib's or new ones: seconds of each candidate in the order of measuring, the

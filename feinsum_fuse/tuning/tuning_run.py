@@ -50,7 +50,7 @@ class TuningRun:
     budget: int
     seed: int
     resume: bool
-    history: list[Tried] = field(default_factory=list)
+    history: list[tuple[Candidate, Tried]] = field(default_factory=list)
     run: list[Measured] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -186,16 +186,17 @@ class TuningRun:
         equal: bool = False,
     ) -> None:
         predicted = self.search_state.predicted.get(candidate)
-        self.history.append(
-            Tried(candidate.spec, candidate.variant, candidate.origin, predicted, seconds, outcome, message, recorded, estimated, equal)
-        )
+        tried = Tried(candidate.spec, candidate.variant, candidate.origin, predicted, seconds, outcome, message, recorded, estimated, equal)
+        self.history.append((candidate, tried))
 
     @property
     def tried(self) -> tuple[Tried, ...]:
-        """The history with the times of the fastest as they are known by now."""
+        """The history with the times of the fastest, and who else makes it, as they are known by now."""
         known = {one.candidate: one.seconds for one in self.run if one.verdict.outcome is Outcome.ok}
         specs = {id(candidate.spec): seconds for candidate, seconds in known.items()}
-        return tuple(t if t.recorded else replace(t, measured=specs.get(id(t.spec))) for t in self.history)
+        makers = self.task.sketching.makers
+        found = [replace(t, transform=makers.get(candidate, "")) for candidate, t in self.history]
+        return tuple(t if t.recorded else replace(t, measured=specs.get(id(t.spec))) for t in found)
 
     def decide(self, count: int) -> list[tuple[Measured, list[Sample]]]:
         """The fastest, the default mapping and what was given or known, in turns; the fastest of these first, the default mapping too.
@@ -209,7 +210,7 @@ class TuningRun:
             must = [one for one in ranked if one.candidate.origin in PROMISED or one.candidate == self.task.first[0]]
             taken = [(one, []) for one in {one.number: one for one in [*ranked[:count], *must]}.values()]
             if not taken:
-                reasons = "; ".join(dict.fromkeys(tried.message.splitlines()[0] for tried in self.history if tried.message))
+                reasons = "; ".join(dict.fromkeys(tried.message.splitlines()[0] for _, tried in self.history if tried.message))
                 raise SearchError(f"none of {len(self.history)} candidates ran: {reasons}")
             self.task.say("comparing the best in turns", self.spent)
             self.measuring.finals(taken, FINAL_TURNS, lambda: time.monotonic() < self.deadline)

@@ -26,6 +26,7 @@ WORKLOADS: Mapping[str, tuple[list[str], dict[str, int]]] = {
     "small products": (["Z[b,m,n] = A[b,m,k] * B[b,k,n]"], {"B": 23, "M": 5, "N": 7, "K": 3}),
     "tall": (["Z[m,n] = A[k,m] * B[k,n]"], {"M": 3, "N": 17, "K": 211}),
     "permuted": (["Z[a,b,c] = A[b,d,a] * B[d,c]"], {"A": 11, "B": 5, "C": 19, "D": 7}),
+    "permuted axes": (["Z[a,b,c,d,e] = A[e,c,b,f,a] * B[f,d]"], {"A": 17, "B": 5, "C": 3, "D": 7, "E": 19, "F": 11}),
     "matrix times vector": (["y[m] = A[m,k] * x[k]"], {"M": 37, "K": 53}),
     "columns": (["y[m] = A[k,m] * x[k]"], {"M": 37, "K": 53}),
     "row sums": (["s[m] = A[m,k]"], {"M": 7, "K": 131}),
@@ -75,6 +76,7 @@ TYPES = {"product of bytes": {"A": "int8", "B": "uint8", "Z": "int32"}}
 """Of a workload that has types of its own."""
 QUICK = {
     ("permuted", "products.transposed_operands"): "float64",
+    ("permuted axes", "contractions.permuted"): "float32",
     ("tall", "products.split_reduction"): "float32",
     ("small products", "products.batched_small"): "float64",
     ("matrix times vector", "vectors.by_rows"): "float32",
@@ -97,7 +99,7 @@ def cascade_of(name: str, dtype: str = "float32") -> Cascade:
     return ff.cascade(lines, sizes=sizes, dtypes=TYPES.get(name, {"All": dtype}))
 
 
-def verify(transform: Transform, cascade: Cascade, runtime: str = POCL_PLATFORM, **parameters: int) -> None:
+def verify(transform: Transform, cascade: Cascade, runtime: str = POCL_PLATFORM, **parameters: int | str) -> None:
     """Build what a transform makes, run it, and compare with the reference."""
     device = find_device(runtime)
     program = ff.compile(transform.apply(cascade, target(device), **parameters), device)
@@ -181,7 +183,9 @@ def test_every_contraction_of_tccg_has_transforms() -> None:
     names = [name for name, _, _ in contractions(1 << 20)]
     assert len(names) == 48
     for name in names:
-        assert {"products.register_tiles", "products.transposed_operands"} <= {one.name for one in ff.transforms_for(_small(name))}
+        found = {one.name for one in ff.transforms_for(_small(name))}
+        assert {"products.register_tiles", "products.transposed_operands"} <= found
+        assert ("contractions.permuted" in found) is (name != "tccg-12")  # a product of matrices as they are
 
 
 def test_contractions_are_scaled_to_a_size() -> None:
@@ -193,6 +197,13 @@ def test_contractions_are_scaled_to_a_size() -> None:
 @pytest.mark.parametrize("name", ["tccg-3", "tccg-25"])
 def test_contractions_of_tccg_are_right(name: str) -> None:
     verify(transforms()["products.transposed_operands"], _small(name))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("moved", ["nothing", "output", "columns", "operands"])
+def test_whatever_is_moved_the_result_is_right(moved: str, dtype: str) -> None:
+    cascade = cascade_of("permuted axes", dtype)
+    verify(transforms()["contractions.permuted"], cascade, moved=moved, lanes="read", second="shortest", down=4, vectors=2)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,10 +65,21 @@ def test_the_turns_that_decided_say_whether_a_transform_is_the_fastest(tuned: Tu
     """Its sample in the search may have been held up."""
     one = next(tried for tried in tuned.history if tried.origin.startswith(ORIGIN) and tried.measured)
     held_up = dataclasses.replace(one, measured=100.0)
-    changed = dataclasses.replace(tuned, history=(tuned.history[0], held_up), finalists=((one.spec, tuned.measurement),))
+    default = dataclasses.replace(tuned.history[0], transform="")
+    changed = dataclasses.replace(tuned, history=(default, held_up), finalists=((one.spec, tuned.measurement),))
     assert changed.best_transform == (one.origin.removeprefix(ORIGIN), 1.0)
-    others = dataclasses.replace(changed, finalists=((tuned.history[0].spec, tuned.default),))
+    others = dataclasses.replace(changed, finalists=((default.spec, tuned.default),))
     assert others.best_transform is not None and others.best_transform[1] > 1
+
+
+def test_a_transform_that_makes_the_default_mapping_is_as_good(tmp_path: Path) -> None:
+    """What it makes is measured as the default mapping, which comes first."""
+    contraction = ff.cascade(["Z[a,b,c,d] = A[a,e,b] * B[e,c,d]"], sizes={"A": 5, "B": 17, "C": 3, "D": 32, "E": 7})
+    (permuted,) = (one for one in ff.transforms_for(contraction) if one.name == "contractions.permuted")
+    asked: dict[str, Any] = {"measurements": 1, "url": str(tmp_path / "facts.sqlite3"), "known": False, "search": False}
+    found = ff.tune(contraction, "pocl", seconds=600, executor=Here(), transforms=[permuted], **asked)
+    assert [tried.origin for tried in found.history] == ["default"]
+    assert found.best_transform == ("contractions.permuted", 1.0)
 
 
 def test_results_are_facts_and_the_study_lies_beside_them(tuned: Tuned, database: Path) -> None:

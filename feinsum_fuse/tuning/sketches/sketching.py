@@ -18,11 +18,15 @@ class Sketching:
 
     def __init__(self, cascade: Cascade, space: Space, transforms: Sequence[Transform]) -> None:
         self.cascade, self.space, self.transforms = cascade, space, transforms
+        self.makers: dict[Candidate, str] = {}
+        """What transforms made -> the first that did. A search may have proposed the same before."""
 
     def candidate(self, transform: Transform, point: Mapping[str, ParameterValue]) -> Candidate:
         """What a transform makes with these parameters; its rewriting joins the space. Raises what transforms and families raise."""
         sketch = transform.sketch(self.cascade, self.space.target, **point)
-        return self.space.made(self.space.including(sketch.cascade), sketch.chooser(), f"{ORIGIN}{transform.name}")
+        made = self.space.made(self.space.including(sketch.cascade), sketch.chooser(), f"{ORIGIN}{transform.name}")
+        self.makers.setdefault(made, transform.name)
+        return made
 
     def usual(self) -> list[Candidate]:
         """Each transform with its usual parameters, as far as they make a mapping; equal ones once."""
