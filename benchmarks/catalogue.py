@@ -37,6 +37,7 @@ from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.presentation import table, yaml
 from feinsum_fuse.tuning.space import Space
 from feinsum_fuse.tuning.task import floor_of
+from feinsum_fuse.tuning.tuned import WITHIN
 
 DATA = Path(__file__).resolve().parent / "catalogue_data"
 TCCG = DATA / "tccg.txt"
@@ -196,8 +197,10 @@ def least_seconds(cascade: Cascade, device: cl.Device) -> float:
 
 
 def report(files: list[Path]) -> str:
-    """A row for each entry, and the geometric mean of each class."""
-    rows, ratios = [], dict[str, list[float]]()
+    """A row for each entry, and the geometric mean of each class. How near the nearest transform comes is said by the turns, if it was in
+    them, else by the search.
+    """
+    rows, ratios, near = [], dict[str, list[float]](), dict[str, list[float]]()
     for data in (json.loads(file.read_text()) for file in files):
         others = {name: seconds for name, seconds in data["times_s"].items() if name not in OURS}
         if "error" in data or not others:
@@ -206,14 +209,20 @@ def report(files: list[Path]) -> str:
         kind = next(kind for kind in OURS if kind in data["times_s"])
         ours, best = data["times_s"][kind], min(others, key=lambda name: others[name])
         ratios.setdefault(data["kind"], []).append(others[best] / ours)
-        near = f"{data['nearest_transform']} {data['nearest_ratio']:.2f}" if data.get("nearest_transform") else "none"
+        transform = f"{data['nearest_transform']} {data['nearest_ratio']:.2f}" if data.get("nearest_transform") else "none"
+        if {"tuned", "transform"} <= data["times_s"].keys():
+            near.setdefault(data["kind"], []).append(data["times_s"]["transform"] / data["times_s"]["tuned"])
+            transform = f"{data['transform']} {near[data['kind']][-1]:.2f}"
         numbers = [f"{ours * 1e3:.3g} ms", f"{others[best] / ours:.2f}", f"{data['floor_s'] / ours:.2f}", f"{data['interference']:.0%}"]
-        rows.append([data["entry"], data["kind"], f"{best} {others[best] * 1e3:.3g} ms", near, kind, *numbers])
+        rows.append([data["entry"], data["kind"], f"{best} {others[best] * 1e3:.3g} ms", transform, kind, *numbers])
     head = ["entry", "class", "best peer", "nearest transform", "ours", "time", "ratio", "floor", "others"]
     lines = [table(head, rows, numbers=4), ""]
     for kind, found in ratios.items():
         goal = f", to reach {GOALS[kind]:g}" if kind in GOALS else ""
         lines.append(f"{kind}: {statistics.geometric_mean(found):.2f} in the geometric mean of {len(found)}{goal}")
+        if kind in near:
+            within = sum(ratio <= WITHIN for ratio in near[kind])
+            lines.append(f"{kind}: a transform takes at most {WITHIN} times as long as what was tuned in {within} of {len(near[kind])}")
     return "\n".join(lines)
 
 
