@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from constantdict import constantdict
@@ -62,11 +62,17 @@ class Machinery:
 
     def memory(self, kind: MemoryKind) -> str:
         """The outermost memory of a kind; :class:`LoweringError` if there is none."""
-        bindings = Bindings(Spec(Workload(()), arch=self.arch, opencl=self.opencl))
-        for leaf in self.arch.path(self.unit):
-            if isinstance(leaf, Memory) and bindings.memory(leaf.name) == kind:
-                return leaf.name
+        if (found := next(self._memories(kind), None)) is not None:
+            return found
         raise LoweringError(f"the kernel has a tile in {kind} memory, and the architecture has no such memory", hint=_HINT)
+
+    def has_memory(self, kind: MemoryKind) -> bool:
+        """Whether there is a memory of a kind."""
+        return next(self._memories(kind), None) is not None
+
+    def _memories(self, kind: MemoryKind) -> Iterator[str]:
+        bindings = Bindings(Spec(Workload(()), arch=self.arch, opencl=self.opencl))
+        return (leaf.name for leaf in self.arch.path(self.unit) if isinstance(leaf, Memory) and bindings.memory(leaf.name) == kind)
 
     def has(self, kind: FanoutKind) -> bool:
         """Whether there is such an axis."""

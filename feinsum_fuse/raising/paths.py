@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 from constantdict import constantdict
 
@@ -46,32 +46,47 @@ def paths_of(nest: Nest, cascade: EinsumSequence) -> list[EinsumPath]:
     return [EinsumPath(statement.einsum, above, statement) for above, statement in found]
 
 
+ALL = 4096
+"""Ways that are put in order."""
 Hoists = Mapping[str, int]
 """Loop over work-items -> how many loops are to stand above it."""
 
 
 def hoisted(path: EinsumPath, hoists: Hoists) -> EinsumPath:
-    """The path with loops over work-items further out: where a tile of the group has its place below one, lowering moves it in again."""
-    loops = list(path.loops)
-    for loop in path.loops:
-        if loop.name in hoists and loops.index(loop) > hoists[loop.name]:
-            loops.remove(loop)
-            loops.insert(hoists[loop.name], loop)
+    """The path with loops over work-items further out: where a tile of the group has its place below one, lowering moves it in again.
+
+    Loops that are to stand at one depth keep their order.
+    """
+    depths = {loop.name: depth for depth, loop in enumerate(path.loops)}
+    moved = [loop for loop in path.loops if hoists.get(loop.name, len(depths)) <= depths[loop.name]]
+    loops = [loop for loop in path.loops if loop not in moved]
+    least = 0
+    for loop in sorted(moved, key=lambda loop: hoists[loop.name]):
+        least = max(least, hoists[loop.name])
+        loops.insert(least, loop)
+        least += 1
     return dataclasses.replace(path, loops=tuple(loops))
 
 
 def ways_out(paths: Sequence[EinsumPath]) -> Iterator[Hoists]:
-    """Where the loops over work-items may have stood: as they are, then all outermost, then one place after another."""
-    places: dict[str, int] = {}
+    """Where the loops over work-items may have stood: as they are; where one of the Einsums that share them has them; as far out as loops
+    over larger tiles of the rank variable let them; then one place after another, those first in which few are elsewhere.
+    """
+    most: dict[str, int] = {}
+    least: dict[str, int] = {}
     for path in paths:
         for depth, loop in enumerate(path.loops):
-            if loop.is_over_items and loop.refs:
-                places[loop.name] = min(depth, places.get(loop.name, depth))
+            if loop.is_over_items and (ref := path.ref(loop)) is not None:
+                coarser = [other for other in path.loops[:depth] if (o := path.ref(other)) and o.variable == ref.variable]
+                cut = [path.loops.index(other) for other in coarser if path.tile(other) > path.tile(loop)]
+                most[loop.name] = min(depth, most.get(loop.name, depth))
+                least[loop.name] = max(cut[-1] + 1 if cut else 0, least.get(loop.name, 0))
     yield {}
-    yield dict.fromkeys(places, 0)
-    choices = [[(name, depth) for depth in range(most + 1)] for name, most in places.items()]
-    for combination in product(*choices):
-        yield dict(combination)
+    yield most
+    yield least
+    places = islice(product(*(range(depth, least[name] - 1, -1) for name, depth in most.items())), ALL)
+    ways = (dict(zip(most, place, strict=True)) for place in places)
+    yield from sorted(ways, key=lambda way: sum(way[name] != most[name] for name in most))
 
 
 def loop_node(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import heapq
 import warnings
 from collections.abc import Iterator
 from difflib import unified_diff
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from ..arguments import NOTHING, checked, instance
@@ -14,6 +16,8 @@ from ..cascades.cascade import Cascade
 from ..cascades.kernel.tags import CascadeTag
 from ..codegen.generation import executable
 from ..errors import Error, MatchError, SpecWarning
+from ..formats.mapping import Mapping
+from ..formats.opencl import FanoutKind
 from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec
 from ..lowering.lowering import Lowering
@@ -25,6 +29,7 @@ from ..schedule.target import ANY_DEVICE, Target
 from ..schedule.tree.nest import LoopRef, Nest, pretty
 from .architecture import Machinery
 from .foreign_loops import apart, foreign_paths
+from .neighbours import Choices, neighbours
 from .paths import Hoists, paths_of, ways_out
 from .tree import TreeMaker
 
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 
 TRIES = 64
 """Places of loops over work-items that are tried."""
+NEIGHBOURS = 1000
+"""Trees that differ little from those that these places give, and are tried where none of them lowers to the kernel."""
 
 
 @checked(MatchError, onto=instance("a Spec", Spec) | NOTHING, target=instance("a Target", Target))
@@ -47,8 +54,9 @@ def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, targe
     and axes of OpenCL, with rates of 1. ``target``: what the kernel was lowered for.
 
     What lowering adds by itself is in no node: loops over private tiles that are written out, partial results of parallel reductions,
-    loops that end early at a mask. Hardware caches make no code, so that none holds anything. The tree is lowered again before it is
-    returned. Raises :class:`MatchError` for a kernel that computes no cascade, or whose tree would become another kernel, with the reason.
+    loops that end early at a mask. Hardware caches make no code, so that none holds anything. Several nodes may stand for one tile: a
+    tree that lowers to another kernel is changed node by node until one lowers to this one.
+    Raises :class:`MatchError` for a kernel that computes no cascade, or whose tree would become another kernel, with the reason.
     """
     found = entrypoint(kernel)
     carried = next(iter(found.tags_of_type(NormalFormTag)), None)
@@ -104,9 +112,9 @@ class Raising:
         reasons: list[str] = []
         near: dict[tuple[str, ...], Spec] = {}
         ways = list(islice(ways_out(paths_of(self.nest, self.cascade)), TRIES))
-        for hoists, is_bare in ((hoists, is_bare) for is_bare in (False, True) for hoists in ways):
+        for is_early, is_bare, hoists in product((False, True), (False, True), ways):
             try:
-                spec, remade = self._at(hoists, is_bare=is_bare)
+                spec, remade = self._at(hoists, is_bare=is_bare, is_early=is_early)
             except Error as error:
                 reasons.append(error.message)
                 continue
@@ -121,23 +129,67 @@ class Raising:
             with Stage("lowering", None) as stage:
                 if executable(again.schedule(self.target, stage).apply(self.cascade.kernel())).source == wanted:
                     return spec
+        if (spec_nearby := self._nearby(near)) is not None:
+            return spec_nearby
         raise MatchError(f"No LoopTree is known that lowers to this kernel: {reasons[0]}.")
 
-    def _at(self, hoists: Hoists, *, is_bare: bool) -> tuple[Spec, Nest]:
-        """The tree with loops over work-items in these places, with or without loops of one iteration, and what it lowers to."""
+    def _nearby(self, near: dict[tuple[str, ...], Spec]) -> Spec | None:
+        """The first tree that lowers to this nest of those that differ in a node from one of these, and so on.
+
+        Each of these comes first, then whichever lowers to a nest with the fewest differences.
+        """
+        waiting = [(False, len(differences), number, spec.mapping) for number, (differences, spec) in enumerate(near.items())]
+        heapq.heapify(waiting)
+        seen = {spec.mapping for spec in near.values()}
+        choices = self._choices()
+        while waiting:
+            *_, mapping = heapq.heappop(waiting)
+            assert mapping is not None
+            for other in neighbours(mapping, choices):
+                if other in seen:
+                    continue
+                if len(seen) > NEIGHBOURS:
+                    return None
+                seen.add(other)
+                with contextlib.suppress(Error):
+                    spec, remade, kernel = self._remade(other)
+                    differences = tuple(_differences(self.final, final_form(remade, kernel)))
+                    if not differences:
+                        return spec
+                    heapq.heappush(waiting, (True, len(differences), len(seen), other))
+        return None
+
+    def _choices(self) -> Choices:
+        """What the architecture has for nodes that make no code of their own."""
+        kinds: tuple[FanoutKind, ...] = ("loop", "unroll")
+        return Choices(
+            [self.machinery.memory("cache")] if self.machinery.has_memory("cache") else [],
+            list(dict.fromkeys(variable for einsum in self.cascade.einsums for variable in einsum.variables)),
+            [self.machinery.fanout(kind) for kind in kinds if self.machinery.has(kind)],
+        )
+
+    def _at(self, hoists: Hoists, *, is_bare: bool, is_early: bool) -> tuple[Spec, Nest]:
+        """The tree with loops over work-items in these places, and what it lowers to.
+
+        ``is_bare``: without loops of one iteration. ``is_early``: with Storages above the loops that their reservations sink past.
+        """
         written_out: set[LoopRef] = set()
         while True:
-            mapping = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists, is_bare=is_bare).mapping()
-            spec = spec_of(self.cascade, self.machinery.arch, mapping, self.machinery.opencl)
-            lowering = Lowering(spec, self.cascade.outputs)
-            with Stage("lowering", None) as stage:
-                again = lowering.schedule(self.target, stage).nest(lowering.start.kernel)
+            maker = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists, is_bare=is_bare, is_early=is_early)
+            spec, again, kernel = self._remade(maker.mapping())
             wanted, done = _unrolled(self.nest), _unrolled(again)
             wrong = {ref.einsum for ref in wanted ^ done}
             explicit = {ref for ref in wanted if ref.einsum in wrong}
             if explicit <= written_out:
-                return spec, final_form(again, lowering.start.kernel.default_entrypoint)
+                return spec, final_form(again, kernel)
             written_out |= explicit
+
+    def _remade(self, mapping: Mapping) -> tuple[Spec, Nest, lp.LoopKernel]:
+        """The Spec of a tree, and the nest that it lowers to, in its own names, with the kernel that this is a nest of."""
+        spec = spec_of(self.cascade, self.machinery.arch, mapping, self.machinery.opencl)
+        lowering = Lowering(spec, self.cascade.outputs)
+        with Stage("lowering", None) as stage:
+            return spec, lowering.schedule(self.target, stage).nest(lowering.start.kernel), lowering.start.kernel.default_entrypoint
 
 
 def _unrolled(nest: Nest) -> set[LoopRef]:

@@ -30,6 +30,7 @@ class TreeMaker:
         written_out: Collection[LoopRef] = frozenset(),
         *,
         is_bare: bool = False,
+        is_early: bool = False,
     ) -> None:
         self.cascade = cascade
         self.machinery = machinery
@@ -41,6 +42,8 @@ class TreeMaker:
         self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
         self.paths = self._with_copies(list(paths))
         self.tiles = [dataclasses.replace(tile, tensor=self._called(tile)) for tile in tiles]
+        self.places = {tile: self._place(tile) if is_early else tile.depth for tile in self.tiles}
+        """Tile -> how many loops stand above its node: fewer than above the tile if its reservation is to sink past the others."""
 
     @classmethod
     def of(
@@ -52,11 +55,22 @@ class TreeMaker:
         hoists: Hoists,
         *,
         is_bare: bool = False,
+        is_early: bool = False,
     ) -> TreeMaker:
         """That of a nest, with loops over work-items in these places."""
         paths = paths_of(nest, cascade)
         tiles = held_tiles(nest, paths, hoists)
-        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out, is_bare=is_bare)
+        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out, is_bare=is_bare, is_early=is_early)
+
+    def _place(self, tile: HeldTile) -> int:
+        """How many loops are above the innermost node whose reservation comes to rest where the tile is."""
+        others = [other for other in self.tiles if other != tile and other.users & tile.users]
+        for depth in () if tile.is_backing else range(tile.depth, -1, -1):
+            users = [path for path in self.paths if path.einsum in tile.users]
+            rests = all(self._landing(path, tile, depth) == tile.depth - depth for path in users)
+            if rests and not any(depth <= other.depth < tile.depth for other in others):
+                return depth
+        return tile.depth
 
     def mapping(self) -> Mapping:
         """The whole tree: what is not an intermediate in tiles is held in main memory."""
@@ -91,15 +105,15 @@ class TreeMaker:
             groups = [list(group) for _, group in groupby(paths, key=lambda path: path.names[depth : depth + 1] or (path.einsum,))]
             if len(groups) > 1:
                 return [*nodes, *self._branches(groups, depth, waiting)]
-            held = [tile for tile in order_of(waiting) if tile.depth <= depth]
-            waiting = [tile for tile in waiting if tile.depth > depth]
+            held = [tile for tile in order_of(waiting) if self.places[tile] <= depth]
+            waiting = [tile for tile in waiting if self.places[tile] > depth]
             nodes += self._storages(held, paths, depth, waiting)
             if depth == len(paths[0].loops):
                 (path,) = paths
                 rest = [] if self.is_bare else rest_of(path, self.cascade)
                 return [*nodes, *rest, Compute(path.einsum, self.machinery.unit)]
             node = loop_node(paths, depth, self.machinery, self.written_out, self.in_space)
-            is_idle = self.is_bare and isinstance(node, Temporal) and all(path.loops[depth].extent == 1 for path in paths)
+            is_idle = self.is_bare and type(node) is Temporal and all(path.loops[depth].extent == 1 for path in paths)
             nodes += [node] if node is not None and not is_idle else []
             depth += 1
 
@@ -152,12 +166,13 @@ class TreeMaker:
             users = [path for path in paths if path.einsum in tile.users]
             later = held[position + 1 :]
             sinking = [p for p in users if not any(self._touches(p.einsum, o.tensor) for o in later) and self._landing(p, tile, depth)]
-            if tile.is_backing or not sinking:
+            if tile.is_backing or not sinking or self.places[tile] < tile.depth:
                 continue
             if (loop := self._idle_loop(sinking, tile, depth)) is not None:
                 nodes.append(loop)
                 continue
-            stop = next((t for t in order_of(waiting) if self._lands(t, paths, depth) and self._touches(sinking[0].einsum, t.tensor)), None)
+            stops = (t for t in order_of(waiting) if self._lands(t, paths, depth) and self._touches(sinking[0].einsum, t.tensor))
+            stop = next((t for t in stops if not any(o.tensor == t.tensor and o.depth < t.depth for o in waiting)), None)
             if stop is not None:
                 waiting.remove(stop)
                 nodes.append(Storage((stop.tensor,), self.machinery.memory(stop.kind)))
@@ -238,11 +253,12 @@ def held_tiles(nest: Nest, paths: Sequence[EinsumPath], hoists: Hoists) -> list[
     Copies of one tensor for the same Einsums at the same place are one node of a LoopTree.
     """
     found: dict[tuple[str, MemoryKind, int, frozenset[str]], HeldTile] = {}
+    einsums_of = _users(nest)
     for number, tile in enumerate(nest.tiles.values()):
         uses = [(above, s) for above, s in nest.points if tile.name in {place.source for place in (s.target, *s.operands)}]
         if not uses or _is_partial(tile, uses):
             continue
-        einsums = frozenset(s.einsum for _, s in uses)
+        einsums = einsums_of[tile.name]
         users = [path for path in paths if path.einsum in einsums]
         if not users:
             continue
@@ -255,6 +271,26 @@ def held_tiles(nest: Nest, paths: Sequence[EinsumPath], hoists: Hoists) -> list[
         names = frozenset(path.einsum for path in users)
         found.setdefault((tile.tensor, kind, depth, names), HeldTile(tile.tensor, kind, depth, names, not moving, number))
     return list(found.values())
+
+
+def _users(nest: Nest) -> dict[str, frozenset[str]]:
+    """Tile -> the Einsums that read or write it, or a tile that is filled from it or stored there."""
+    found: dict[str, set[str]] = {name: set() for name in nest.tiles}
+    outer: dict[str, set[str]] = {name: set() for name in nest.tiles}
+    for _, s in nest.points:
+        near, far = (s.target.source, [p.source for p in s.operands])
+        for name in (near, *far):
+            if name in found:
+                found[name].add(s.einsum)
+        if s.role in {"fetch", "reload", "drain"}:
+            inner, outside = (near, far) if s.role != "drain" else (far[0], [near])
+            if inner in outer:
+                outer[inner] |= found.keys() & set(outside)
+    for _ in range(len(found)):
+        for name, others in outer.items():
+            for other in others:
+                found[other] |= found[name]
+    return {name: frozenset(einsums) for name, einsums in found.items()}
 
 
 Uses = Sequence[tuple[tuple[For, ...], Statement]]

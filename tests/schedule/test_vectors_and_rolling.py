@@ -240,6 +240,18 @@ def test_partial_results_in_lanes_keep_what_an_end_leaves_out(line: str) -> None
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], expected)
 
 
+def test_a_vector_begins_only_where_a_lane_is_in_use() -> None:
+    """Of ``C[l] += X[t]*X[t + l]`` the last products run over the end of ``X``: the loop around the vectors ends before, and no vector is
+    read from behind the end.
+    """
+    workload = "{rank_sizes: {U: 40, L: 21}, bits_per_value: {All: 32}, einsums: ['C[l] = X[U: t] * X[U: t+l]']}"
+    cascade = ff.cascade(ff.loads(f"workload: {workload}"))
+    steps = (Explicate(), Split(ref("C.l"), 8), Reorder("C", refs("C.t C.l/0 C.l/1")), Vectorize(refs("C.l/1")))
+    inputs = whole_numbers(cascade)
+    found = outputs_of(Schedule(steps).apply(cascade.kernel()), cascade, inputs)["C"]
+    np.testing.assert_array_equal(found, cascade.reference(**inputs)["C"])
+
+
 def test_the_code_is_vectors() -> None:
     """No loop over lanes is left, and the accumulator is an array of vectors."""
     source = executable(Schedule(tuple(lanes_product((6, 32, 4, 1)))).apply(product((6, 32, 4, 1)).kernel())).source

@@ -11,7 +11,7 @@ import loopy as lp
 
 from ...cascades.names import Identifiers, identifier
 from ...formats.affine import Affine
-from ..tree.loops import guarded
+from ..tree.loops import guarded, interval
 from ..tree.nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
 from ..tree.parallel import distributed
 from .surroundings import inames_of
@@ -75,7 +75,36 @@ def plain(nest: Nest) -> Nest:
     """
     single = {n.name: Affine((), 0) for n in walk(nest.body) if isinstance(n, For) and _is_single(n)}
     body = _without(nest.body, single, root=True) if single else nest.body
-    return nest.replace(body=_needed(body, frozenset()))
+    return nest.replace(body=_begun(_needed(body, frozenset()), ()))
+
+
+def _begun(body: tuple[NestItem, ...], above: tuple[For, ...]) -> tuple[NestItem, ...]:
+    """The nodes with vectors only where a lane is in use: ``C[l] += X[t + l]`` up to the end of ``X`` has none of them at the end of ``t``.
+
+    The limit of the first lane is one of the loop around, where that has nothing else in it.
+    """
+    result: list[NestItem] = []
+    for node in body:
+        if not isinstance(node, For):
+            result.append(node)
+            continue
+        inner = _begun(node.body, (*above, node))
+        if node.binding != "vector" and node.binding != "unroll" and len(inner) == 1 and isinstance(lane := inner[0], For):
+            starts = tuple(limit for limit in lane.limits if lane.binding == "vector" and lane.name not in limit.variables)
+            if starts and not node.fused:
+                inner = (dataclasses.replace(lane, limits=tuple(limit for limit in lane.limits if limit not in starts)),)
+                node = dataclasses.replace(node, limits=node.limits + starts)
+        limits = node.limits
+        if node.binding == "vector" and node.extent is not None:
+            first = (limit.substituted({node.name: Affine((), 0)}) for limit in limits if limit.coefficients.get(node.name, 0) < 0)
+            limits += tuple(limit for limit in first if not _holds(limit, above) and limit not in limits)
+        result.append(dataclasses.replace(node, limits=limits, body=inner))
+    return tuple(result)
+
+
+def _holds(limit: Affine, loops: tuple[For, ...]) -> bool:
+    least, _ = interval(limit, loops)
+    return least is not None and least >= 0
 
 
 def _needed(body: tuple[NestItem, ...], known: frozenset[tuple[Affine, int]]) -> tuple[NestItem, ...]:
