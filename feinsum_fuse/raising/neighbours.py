@@ -14,7 +14,7 @@ _Change = Callable[[Nodes], Iterator[Nodes]]
 
 
 @dataclass(frozen=True)
-class Choices:
+class AddedNodes:
     """What nodes that are added may be of."""
 
     memories: Sequence[str]
@@ -25,7 +25,7 @@ class Choices:
     """Component and dimension of a loop in space that runs one iteration after another."""
 
 
-def neighbours(mapping: Mapping, choices: Choices) -> Iterator[Mapping]:
+def neighbours(mapping: Mapping, choices: AddedNodes) -> Iterator[Mapping]:
     """Trees with one node less or more, with one in another place, or with a loop in time in place of one in space or the other way round.
     The first node, which holds the arrays in main memory, stays.
 
@@ -77,7 +77,7 @@ def _shorter(nodes: Nodes) -> Iterator[Nodes]:
             yield (*nodes[:i], *nodes[i + 1 :])
 
 
-def _rebound(nodes: Nodes, choices: Choices) -> Iterator[Nodes]:
+def _rebound(nodes: Nodes, choices: AddedNodes) -> Iterator[Nodes]:
     """A loop in time on a fanout, one iteration after another, or one of these in time: a reservation sinks past loops in time alone."""
     for i, node in enumerate(nodes):
         loops: list[Node]
@@ -120,7 +120,7 @@ def _grouped(nodes: Nodes) -> Iterator[Nodes]:
         yield (*nodes[:-1], dataclasses.replace(branches, nodes=(*parts[:i], pair, *parts[i + 2 :])))
 
 
-def _longer(nodes: Nodes, choices: Choices) -> Iterator[Nodes]:
+def _longer(nodes: Nodes, choices: AddedNodes) -> Iterator[Nodes]:
     """With one more loop of one iteration, or one more Storage of a tensor that stands among the nodes."""
     held = dict.fromkeys(tensor for node in nodes if isinstance(node, Storage) for tensor in node.tensors)
     stores = [Storage((tensor,), memory) for memory in choices.memories for tensor in held]

@@ -29,7 +29,7 @@ from ..schedule.target import ANY_DEVICE, Target
 from ..schedule.tree.nest import LoopRef, Nest, pretty
 from .architecture import Machinery
 from .foreign_loops import apart, foreign_paths
-from .neighbours import Choices, neighbours
+from .neighbours import AddedNodes, neighbours
 from .paths import Hoists, paths_of, ways_out
 from .tree import TreeMaker
 
@@ -159,10 +159,10 @@ class Raising:
                     heapq.heappush(waiting, (True, len(differences), len(seen), other))
         return None
 
-    def _choices(self) -> Choices:
+    def _choices(self) -> AddedNodes:
         """What the architecture has for nodes that make no code of their own."""
         kinds: tuple[FanoutKind, ...] = ("loop", "unroll")
-        return Choices(
+        return AddedNodes(
             [self.machinery.memory("cache")] if self.machinery.has_memory("cache") else [],
             list(dict.fromkeys(variable for einsum in self.cascade.einsums for variable in einsum.variables)),
             [self.machinery.fanout(kind) for kind in kinds if self.machinery.has(kind)],
