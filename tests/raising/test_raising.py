@@ -90,9 +90,6 @@ def test_random_trees_come_back() -> None:
         pytest.param(5066, id="loops of one iteration that the tree does not have"),
         pytest.param(135, id="a tile that is read through another tile"),
         pytest.param(200, id="a partial result over one element"),
-        pytest.param(9148, id="three loops over work-items, outermost in their own order"),
-        pytest.param(9179, id="one node that is two tiles"),
-        pytest.param(9058, id="branches that stand together"),
     ],
 )
 def test_a_tree_comes_back(seed: int) -> None:
