@@ -1,0 +1,199 @@
+"""The register tile of an Einsum: vectors along its lanes, rows that use them again, and sums that stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd, prod
+
+import numpy as np
+
+from ..cascades.maps import calls_in, has_sums
+from ..cascades.terms import Access, Einsum
+from ..lowering.implied_steps import CHAINS
+from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
+from .branches import MOST_VECTORS, Branch
+from .choices import Choice
+from .lanes import is_contiguous, is_one_stream, reduced_in_order
+
+CUT = 0.5
+"""What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
+a tile computes half of a whole one on average: a ratio of counts, no measured figure."""
+FLIPPED = 2
+"""Registers with what flips signs of bytes and what adds them up, where both operands of a dot product are signed, or neither is."""
+MOST_INSTANCES = 64
+"""Statements of a register tile: beyond, its loops are not unrolled."""
+
+
+class RegisterTile:
+    """How far the tile goes along each of its variables. ``tiles``: rank variable -> its iterations, which loops above shorten."""
+
+    def __init__(self, branch: Branch, einsum: Einsum, tiles: Mapping[str, int]) -> None:
+        self.branch = branch
+        self.choose = branch.chooser.choose
+        self.einsum = einsum
+        self.tiles = tiles
+        self.on_items = branch.plan.components.on_items
+        lane = branch.lanes[einsum.name]
+        width = branch.plan.width
+        self.vector = lane if lane is not None and width > 1 and branch.fills(einsum, lane) else None
+        """The variable of the lanes."""
+        self.piece = branch.pieces[einsum.name] if self.vector is not None else 1
+        self.lanes = width * self.piece if self.vector is not None else 1
+        self.reductions = reduced_in_order(einsum, einsum.operands)
+        self.sums = self.vector in self.reductions
+        """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
+        self.lane = None if self.sums else self.vector
+        self.width = 1 if self.sums else self.lanes
+        self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
+        registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
+        # As long as the lanes are; each work-item has its own, and others stand by if sums take no more than a quarter.
+        held = self.piece if self.on_items else self.lanes
+        long = -(-held * np.dtype(einsum.accumulate).itemsize // branch.plan.target.vector_bytes)
+        self.registers = registers // long if self.vector is not None else registers
+        part = self.registers // 4 if self.on_items else self.registers // 2 if self.sums else self.registers * 3 // 4
+        self.accumulators = max(1, min(part, self.most))
+        types = tuple(branch.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands)
+        self.adds_words = (einsum.accumulate, *types) in DOT_PRODUCT.types
+        """Whether one instruction may add up several products, which are of bytes."""
+        self.flips = self.adds_words and len(set(types)) == 1
+        """Whether dot products of bytes are of one sign, so that the right operand's bytes are summed up beside them for each vector."""
+
+    def second(self) -> str | None:
+        """The other variable of the register tile."""
+        found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
+        best = self._reused() if self.vector is not None else None
+        return self.choose(Choice.of("second", self.einsum.name, best, [*found, None]))
+
+    def _reused(self) -> str | None:
+        """The variable in whose iterations a vector is used again: one whose rows lie together in what they read, then the longest."""
+        found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
+        return max(found, key=lambda v: (self._reuses(v), self._lies_together(v), self.tiles[v]), default=None)
+
+    def _lies_together(self, variable: str) -> bool:
+        """Whether enough rows along a variable are neighbours in an operand of which each row reads a number for all lanes."""
+        if not self.reductions or 2 * self.tiles[variable] < self.accumulators:
+            return False
+        return any(self.vector not in a.variables and is_contiguous(a, variable) for a in self.einsum.operands)
+
+    def used_again(self) -> str | None:
+        """The same, if there is such a vector and the innermost variable does not use it again anyway."""
+        innermost = next((v for v in reversed(self.einsum.output_variables) if v != self.lane and self.tiles[v] > 1), None)
+        found = self._reused() if innermost is not None and not self._reuses(innermost) else innermost
+        return found if found is not None and self._reuses(found) else None
+
+    def _reuses(self, variable: str) -> bool:
+        """Whether the iterations of a variable use the same vector of an operand."""
+        return any(self.vector in a.variables and variable not in a.variables for a in self.einsum.operands)
+
+    def along(self, second: str | None) -> str | None:
+        """The other side of a register tile of scalars, or of vectors that are summed up."""
+        if second is None:
+            return None
+        found = [v for v in self.einsum.output_variables if v != second and self.tiles[v] > 1]
+        best = max(found, key=lambda v: self.tiles[v], default=None) if self.sums else None
+        return self.choose(Choice.of("along", self.einsum.name, best, [*found, None]))
+
+    def sides(self, along: str | None, second: str | None) -> tuple[int, int]:
+        """How far the register tile goes along the lanes and along the other variable."""
+        vectors = down = 1
+        if along is not None:
+            # What a work-item holds of a row lies together: one piece of it.
+            most = MOST_VECTORS if self.piece == 1 else 1
+            fitting = [n for n in range(1, most + 1) if (n - 1) * self.width < self.tiles[along]]
+            usual = min(fitting, key=lambda n: self._cost(n, along, second))
+            vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
+        if second is not None:
+            fitting = [n for n in (1, 2, 3, 4, 6, 8, 12) if n * vectors <= self.most and n <= self.tiles[second]]
+            down = self.choose(Choice.of("down", self.einsum.name, self._usual_down(vectors, second), fitting))
+        return vectors * self.width, down
+
+    def _usual_down(self, vectors: int, second: str) -> int:
+        """Rows of a register tile of so many vectors."""
+        cascade, target = self.branch.segment.cascade, self.branch.plan.target
+        if self.sums and is_one_stream(cascade, self.einsum, second, target, chained=self._has_pairs()):
+            return 1
+        # Beside the vectors of one operand, a number of the other, and what functions make of them.
+        shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
+        held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
+        room = min(self.accumulators, self.registers - held)
+        most = min(self.tiles[second], max(1, room // vectors))
+        if not self.sums:
+            most = min(most, self._kept_lines(second) - vectors)
+        return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+    def step(self, variable: str) -> int:
+        """Values of a reduced variable that an iteration takes."""
+        return self.lanes if variable == self.vector else 1
+
+    def innermost(self, reduced: Sequence[str]) -> str | None:
+        """The last of these variables that has iterations beside the lanes."""
+        return next((v for v in reversed(reduced) if self.tiles[v] > self.step(v)), None)
+
+    def _sums_beside(self, variable: str | None, down: int) -> list[int]:
+        """How many sums of each row of a register tile may stand side by side: numbers that divide what is in a row, since a last one would
+        stand under a condition otherwise.
+        """
+        count, rest = divmod(self.tiles[variable], self.step(variable)) if variable is not None else (1, 0)
+        most = min(CHAINS, self.accumulators // down) if self.sums and not rest else 1
+        return [n for n in range(1, most + 1) if count % n == 0 and n < count] or [1]
+
+    def chains(self, variable: str, down: int) -> int:
+        """How many of them do: where lanes are added up and a register tile has few rows, each sum would wait for the one before it."""
+        fitting = self._sums_beside(variable, down)
+        usual = max(n for n in fitting if n == 1 or n * down <= CHAINS)
+        return self.choose(Choice.of("chains", self.einsum.name, usual, fitting)) if len(fitting) > 1 else 1
+
+    def _has_pairs(self) -> bool:
+        """Whether two sums of a single row can stand side by side."""
+        others = [v for v in self.reductions if v != self.vector]
+        return len(self._sums_beside(self.innermost([*others, *filter(None, [self.vector])]), 1)) > 1
+
+    def _kept_lines(self, second: str) -> int:
+        """Rows of an operand, read element by element along the reductions, of which the nearest cache keeps each one's current line.
+
+        It takes a line's place in it from the address within a page, as caches do that are looked up while the page is translated: of rows
+        whole pages apart it keeps as many as there are pages in it.
+        """
+        target = self.branch.plan.target
+        ways = max(1, target.nearest_cache_bytes // target.page_bytes)
+        kept = [MOST_INSTANCES]
+        for access in self.einsum.operands:
+            axes = [axis for axis, index in enumerate(access.indices) if second in index.variables]
+            if not axes or access.indices[-1].bare not in self.reductions or access.tensor in self.branch.segment.written:
+                continue
+            inner = prod(self.branch.segment.cascade.fixed_shape(access.tensor)[axes[0] + 1 :])
+            apart = gcd(inner * self.element_bytes(access), target.page_bytes)
+            kept.append(max(MOST_VECTORS + 1, ways * target.page_bytes // apart))
+        return min(kept)
+
+    def _held_between(self) -> int:
+        """Registers for what a point computes before its product: results of functions, else of a sum."""
+        return max(len(calls_in(self.einsum.map)), has_sums(self.einsum.map))
+
+    def _beside(self, vectors: int, down: int, second: str) -> float:
+        """What a multiply-add costs more than itself: its share of loads, of sums beside it, of tiles that are cut at a loop's end."""
+        length = self.tiles[second]
+        shared = self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (1 / down if self.flips else 0)
+        return shared + (CUT / -(-length // down) if length % down else 0)
+
+    def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
+        """What an iteration of the reductions costs, in multiply-adds of whole vectors, with what is loaded beside them."""
+        down = self._usual_down(vectors, second) if second is not None else 1
+        whole, rest = divmod(-(-self.tiles[along] // self.width), vectors)
+        if self.on_items and rest:
+            whole, rest = whole + 1, 0  # a tile's columns beyond the end are under a condition; of vectors it has only those that there are
+        tiles = [(vectors, whole), (rest, 1)] if rest else [(vectors, whole)]
+        cost = sum(n * count * (1 + (self._beside(n, down, second) if second is not None else 0)) for n, count in tiles)
+        # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
+        rows = self._row_bytes(second) * down if second is not None else 0
+        near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
+        return cost, vectors if near else 2 * MOST_VECTORS - vectors
+
+    def _row_bytes(self, second: str) -> int:
+        """Bytes of the operands that go with one row of a register tile, over all reductions."""
+        read = [a for a in self.einsum.operands if second in a.variables]
+        return sum(prod(self.tiles[v] for v in self.reductions if v in access.variables) * self.element_bytes(access) for access in read)
+
+    def element_bytes(self, access: Access) -> int:
+        """Bytes of an operand's element."""
+        return np.dtype(self.branch.segment.cascade.tensors[access.tensor].dtype).itemsize
