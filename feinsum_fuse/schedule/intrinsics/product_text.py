@@ -273,15 +273,13 @@ def _product(shape: ProductShape) -> str:
     body = _bytes_body(shape) if shape.is_of_bytes else _elements_body(shape)
     stores = [f"  if (rows > {r}) {{ {' '.join(_stored(shape, v, places[r, v], f's{r}_{v}') for v in vectors)} }}" for r in rows]
     text = "\n".join([*lines, *body, *stores])
-    parameters = (
-        "int sum_row, int sum_vector, int left_row, int left_group, int left_next, int right_group, int right_next, int right_column",
-        "int rows, int columns, int deep",
-    )
-    names = ", ".join(word.split()[-1] for part in parameters for word in part.split(","))
-    arguments = f"sum, left, right, {parameters[0].replace('int ', '')}"
+    left, right = ("left_row", "left_group", "left_next"), ("right_group", "right_next", "right_column")
+    distances, counts = ("sum_row", "sum_vector", *left, *right), ("rows", "columns", "deep")
+    names = ", ".join((*distances, *counts))
+    arguments = ", ".join(("sum", "left", "right", *distances))
     signature = f"""__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
-  {parameters[0]},
-  {parameters[1]}"""
+  {", ".join(f"int {name}" for name in distances)},
+  {", ".join(f"int {name}" for name in counts)}"""
     return f"""
 /* Adds the product of rows and columns to a tile of {shape.rows} x {shape.vectors} vectors; what lies beyond the counts stays as it is. */
 __attribute__((always_inline)) static inline void {shape.name}_counted(

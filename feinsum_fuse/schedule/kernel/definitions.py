@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
@@ -233,11 +233,11 @@ def _fold(operation: VectorOperation) -> str:
     return "\n".join(["", f"static inline {element} {name}({element} start, {operation.vector} x)", "{", *lines, "  return start;", "}"])
 
 
-def _stores(operation: VectorOperation, parameters: str, arguments: str, has_value: bool) -> str:
-    """The macro that takes elements for places, of which the first one is changed."""
-    name, first = operation.name, parameters.partition(",")[0]
-    call = f"{name}_at({arguments})"
-    return f"#define {name}({parameters}) {f'({call}, {first})' if has_value else call}"
+def _stores(operation: VectorOperation, elements: Sequence[str], others: Sequence[str], has_value: bool) -> str:
+    """The macro that takes elements for places, of which the first one is changed, and other parameters as they are."""
+    name = operation.name
+    call = f"{name}_at({', '.join([*(f'&({element})' for element in elements), *others])})"
+    return f"#define {name}({', '.join([*elements, *others])}) {f'({call}, {elements[0]})' if has_value else call}"
 
 
 def _of_memory(operation: VectorOperation, whole: str, has_value: bool) -> str:
@@ -256,7 +256,7 @@ static inline void {name}_at({pointer}*at, {vector} value)
 {{
   *(__{space} {vector} *)at = value;
 }}
-{_stores(operation, "x, value", "&(x), value", has_value)}"""
+{_stores(operation, ["x"], ["value"], has_value)}"""
     shorter = [length for length in reversed(LANES) if length < lanes]
     if is_load:
         halves = "\n".join(f"  {element}{length} low{length}, high{length};" for length in shorter)
@@ -280,7 +280,7 @@ static inline void {name}_at({pointer}*at, {vector} value)
 {{
   set_{vector}(__{space}, at, value);
 }}
-{_stores(operation, "x, value", "&(x), value", has_value)}"""
+{_stores(operation, ["x"], ["value"], has_value)}"""
     cases = "\n".join(f"    case {count}: {_stored(operation, count)} break;" for count in reversed(range(1, lanes)))
     return f"""
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
@@ -296,7 +296,7 @@ static inline void {name}_at({pointer}*at, {vector} value, int count)
 {cases}
   }}
 }}
-{_stores(operation, "x, value, count", "&(x), value, count", has_value)}"""
+{_stores(operation, ["x"], ["value", "count"], has_value)}"""
 
 
 def _loaded(operation: VectorOperation, count: int) -> str:
@@ -349,7 +349,7 @@ def _of_block(operation: VectorOperation, has_value: bool) -> str:
     is_square = operation.verb is Verb.BLOCK
     body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
     others = "" if is_square else f" || to_row != {WORD}"
-    counts = "to_row, from_row, rows, columns"
+    counts = ["to_row", "from_row", "rows", "columns"]
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
@@ -364,7 +364,7 @@ static inline void {name}_at(__{to} {element} *to, __{source} {element} const *f
   }}
 {body}
 }}
-{_stores(operation, f"to, from, {counts}", f"&(to), &(from), {counts}", has_value)}"""
+{_stores(operation, ["to", "from"], counts, has_value)}"""
 
 
 def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
