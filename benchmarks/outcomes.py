@@ -145,7 +145,7 @@ class Writer:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self.root}: the process that writes its programs has ended")
+            raise SystemExit(f"{self.root}: the process that writes its programs has ended ({self.process.wait()})")
         answer: dict[str, str] = json.loads(line)
         return answer
 
