@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from difflib import unified_diff
 from itertools import islice, product
+from time import process_time
 from typing import TYPE_CHECKING
 
 from ..arguments import NOTHING, checked, instance
@@ -40,6 +41,8 @@ TRIES = 64
 """Places of loops over work-items that are tried."""
 NEIGHBOURS = 1000
 """Trees that differ little from those that these places give, and are tried where none of them lowers to the kernel."""
+SECONDS = 15.0
+"""Processor time after which no more of these is tried: nobody waits minutes for a refusal, and a tree that is found is found early."""
 
 
 @checked(MatchError, onto=instance("a Spec", Spec) | NOTHING, target=instance("a Target", Target))
@@ -141,14 +144,14 @@ class Raising:
         waiting = [(False, len(differences), number, spec.mapping) for number, (differences, spec) in enumerate(near.items())]
         heapq.heapify(waiting)
         seen = {spec.mapping for spec in near.values()}
-        choices = self._choices()
+        choices, end = self._choices(), process_time() + SECONDS
         while waiting:
             *_, mapping = heapq.heappop(waiting)
             assert mapping is not None
             for other in neighbours(mapping, choices):
                 if other in seen:
                     continue
-                if len(seen) > NEIGHBOURS:
+                if len(seen) > NEIGHBOURS or process_time() > end:
                     return None
                 seen.add(other)
                 with contextlib.suppress(Error):
