@@ -171,7 +171,8 @@ def done(entry: Entry, data: dict[str, Any], device: cl.Device, options: argpars
             earlier = {name: seconds for name, seconds in data.get("times_s", {}).items() if name != "tuned"}
             data = {**data, "times_s": earlier, **described(entry), **tuned(entry, device, options.seconds)}
         if options.stage == "sketch":
-            data = {**data, "times_s": data.get("times_s", {}), **described(entry), **sketched(entry, device, options.seconds)}
+            earlier = {name: seconds for name, seconds in data.get("times_s", {}).items() if name != "transform"}
+            data = {**data, "times_s": earlier, **described(entry), **sketched(entry, device, options.seconds)}
         if options.stage in {"run", "time"}:
             data = {**data, **described(entry), **timed(entry, device, data, options.peers)}
     except ff.Error as error:  # the others are still to be done

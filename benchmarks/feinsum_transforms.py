@@ -209,7 +209,7 @@ def main() -> None:
         if options.stage == "texts":
             asked = json.dumps([case.asked(options.points, options.seconds)])
             script = str(Path(__file__).with_name("feinsum_texts.py"))
-            done = subprocess.run([options.python, "-W", "ignore", script], input=asked, capture_output=True, text=True, check=True)
+            done = subprocess.run([options.python, "-W", "ignore", script], input=asked, stdout=subprocess.PIPE, text=True, check=True)
             known["cases"][name], text = tried(name, case, json.loads(done.stdout)[0])
             options.folder.mkdir(parents=True, exist_ok=True)
             if text is not None:

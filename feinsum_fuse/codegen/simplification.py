@@ -351,7 +351,7 @@ def _folded(
     target, function, array, index = found
     store = moved[array]
     others = [_combination(statement, moved) for statement in body[: store.lanes]]
-    if index % store.lanes or known[array_of(target)].type != store.element:
+    if index % store.lanes or array_of(target) == array or known[array_of(target)].type != store.element:
         return None
     if others != [(target, function, array, index + lane) for lane in range(store.lanes)]:
         return None

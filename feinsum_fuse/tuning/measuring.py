@@ -166,14 +166,14 @@ class Measuring:
         """Add whole samples of some in turns to their lists; fewer turns if they are not ``worthwhile`` any more, but three.
 
         All run in one process, on the same memory, and later in the next one: where arrays happen to lie makes some programs faster than
-        others. Who runs behind whom is drawn.
+        others. Who runs behind whom is drawn. Who fails takes no more turns.
         """
         for one, _ in finalists:
             self._ensure(one)
         order, chance = list(finalists), random.Random(0)
         for turn in range(turns):
             chance.shuffle(order)
-            for one, samples in order:
+            for one, samples in (final for final in order if final[0].verdict.outcome is Outcome.ok):
                 sample = self._sample(one, math.inf, shortest_s=FINAL_S, place=turn // A_PLACE)
                 if sample is not None:
                     samples.append(sample)

@@ -84,7 +84,8 @@ def tune(
     ``what``: a Spec (its mapping is one of the candidates), a cascade, or a loopy kernel whose operands are elements of arrays; all sizes
     must be known. Candidates are rewritings of the cascade and mappings of the family (:mod:`feinsum_fuse.mappings`), the default mapping
     first; the kernel model and what was measured so far say which are worth a measurement. The result is never slower than the default
-    mapping in the turns that decide, nor than the best fact known before if ``known``. Every candidate that is run is recorded at ``url``.
+    mapping in the turns that decide, in which the best fact known before takes part if ``known``. What does not beat the default mapping
+    there, or is slower when called with NumPy arrays, gives way to it. Every candidate that is run is recorded at ``url``.
     ``resume`` takes times that were recorded there before instead of measuring again. ``seed`` decides what is drawn. ``executor`` prepares
     candidates, by default processes of its own; of a Dask client's workers, one that holds the resource ``opencl`` measures, too. ``top``:
     how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the search with the best so far.
@@ -157,7 +158,7 @@ def _asked(what: object) -> tuple[Cascade, Spec | None]:
 
 def _result(task: TuningTask, run: TuningRun, finals: Sequence[tuple[Measured, list[Sample]]], top: int, begin: float) -> Tuned:
     """The best, recorded."""
-    program, order = _chosen(finals, task)
+    program, order = _chosen(finals, run)
     measured = [(one, one.measurement(task.info, samples)) for one, samples in order]
     (best, measurement), *others = measured
     task.say("recording", run.spent)
@@ -181,7 +182,7 @@ def _result(task: TuningTask, run: TuningRun, finals: Sequence[tuple[Measured, l
     )
 
 
-def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], task: TuningTask) -> tuple[Program, list[tuple[Measured, list[Sample]]]]:
+def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], run: TuningRun) -> tuple[Program, list[tuple[Measured, list[Sample]]]]:
     """The first that can be built in this process and is no slower than the default mapping when called there, and the finals, it first.
 
     The turns that decide run on memory of the device's own, one run behind the other. A caller's arrays lie elsewhere, and cores sleep
@@ -190,12 +191,12 @@ def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], task: TuningTask) -
     programs: dict[int, Program] = {}
     problems: list[str] = []
     passed: list[tuple[Measured, list[Sample]]] = []
-    default = next((one for one, _ in finals if one.candidate == task.first[0]), None)
+    default = next((one for one, _ in finals if one.candidate == run.task.first[0]), None)
 
     def built(one: Measured) -> Program | None:
         if one.number not in programs:
             try:
-                programs[one.number] = _built(one, task.device)
+                programs[one.number] = _built(one, run.task.device)
             except (KernelError, LoweringError) as error:
                 problems.append(error.message)
         return programs.get(one.number)
@@ -203,10 +204,19 @@ def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], task: TuningTask) -
     for place, (one, _) in enumerate(finals):
         program = built(one)
         usual = built(default) if default is not None and one is not default and program is not None else None
-        if program is not None and (usual is None or not called_faster(usual, program)):
+        if program is not None and (usual is None or not _gives_way(program, usual, run)):
             return program, [finals[place], *finals[place + 1 :], *passed]
         passed.append(finals[place])
     raise SearchError(f"no finalist can be built in this process: {'; '.join(problems)}")
+
+
+def _gives_way(program: Program, usual: Program, run: TuningRun) -> bool:
+    """Whether the default mapping is faster than a program when called; after an interrupt the turns before have decided."""
+    try:
+        return called_faster(usual, program)
+    except KeyboardInterrupt:
+        run.interrupted = True
+        return False
 
 
 def called_faster(one: Program, other: Program) -> bool:

@@ -32,7 +32,7 @@ FINAL_SHARE = 0.15
 """The part of the time that is kept for the turns that decide."""
 LEAST_FINAL_S = 2.0
 PROMISED = ("given", "fact")
-"""Where candidates come from that the result is never slower than."""
+"""Where candidates come from that take part in the turns that decide, however fast they were."""
 PATIENCE_S = 150.0
 """Seconds for a task before an executor is said to be stuck."""
 
@@ -221,6 +221,9 @@ class TuningRun:
             if not taken:
                 raise
         ran = [(one, samples) for one, samples in taken if samples and one.verdict.outcome is Outcome.ok]
+        if not ran:
+            reasons = "; ".join(dict.fromkeys(one.verdict.message.partition("\n")[0] for one, _ in taken))
+            raise SearchError(f"none of the {len(taken)} fastest candidates ran once more: {reasons}")
         return ordered(ran, next((place for place, (one, _) in enumerate(ran) if one.candidate == self.task.first[0]), None))
 
     def _recorded_best(self, count: int) -> list[Measured]:

@@ -87,6 +87,7 @@ def test_elements_of_vectors_are_set_and_combined_a_vector_at_a_time() -> None:
         ([f"Z[0] = fmax(Z[0], p[{k}])" for k in range(1, 5)], "float"),
         ([f"Z[{k}] = fmax(Z[{k}], p[{k}])" for k in range(4)], "float"),
         ([f"Z[0] = fmax(p[{k}], Z[1])" for k in range(4)], "float"),
+        ([f"p[5] = fmax(p[5], p[{k}])" for k in range(4, 8)], "float"),  # one of them changes on the way
         ([f"Z[0] = fmax(Z[0], p[{k}])" for k in range(4)], "double"),  # in another type than the vector's
     ],
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pyopencl as cl
 import pytest
@@ -153,3 +155,15 @@ def test_groups_of_two_are_loops_unless_the_user_says_otherwise(monkeypatch: pyt
     monkeypatch.setenv(runtimes.REPLICATION, "2")
     runtimes.prepare()
     assert os.environ[runtimes.REPLICATION] == "2"
+
+
+def test_another_thread_may_find_that_the_folder_is_to_be_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Expiring(tuple[str | None, str | None, float]):
+        """Found good just now, and no longer known as soon as somebody has begun to read it."""
+
+        def __getitem__(self, place: Any) -> Any:
+            runtimes._seen = None
+            return super().__getitem__(place)
+
+    monkeypatch.setattr(runtimes, "_seen", Expiring((*runtimes._folders(), time.monotonic())))
+    runtimes.enter()

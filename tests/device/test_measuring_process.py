@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import selectors
 import signal
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.checking.example import Example
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
+from feinsum_fuse.device.timing import measuring_process
 from feinsum_fuse.device.timing.measuring_process import Loading, MeasuringProcesses, ProcessDiedError
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.device.timing.resident import Resident, SharedBuffers
@@ -106,6 +109,31 @@ def test_a_hung_kernel_is_killed(processes: MeasuringProcesses) -> None:
     endless = program("while (A[i] > 0) { if (C[i] == -1.0f) break; C[i] = 1; }")
     verdict = processes.load([loading(20, endless)], 2.5)[20]
     assert verdict.outcome is Outcome.timeout and "hung" in verdict.message
+
+
+@pytest.mark.parametrize("asked", ["load", "sample"])
+def test_who_stood_still_condemns_no_program(processes: MeasuringProcesses, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    """Whatever stops this process stops its children, too: they have their time once more."""
+    lost = [0.0]
+
+    class StandingStill(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            if lost[0] or timeout is None:
+                return super().select(timeout)
+            lost[0] = timeout + 60
+            return []
+
+    if asked == "sample":
+        assert processes.load([loading(70, GOOD)], 60)[70].outcome is Outcome.ok
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + lost[0])
+    monkeypatch.setattr(measuring_process, "time", clock)
+    monkeypatch.setattr(measuring_process, "selectors", SimpleNamespace(DefaultSelector=StandingStill, EVENT_READ=selectors.EVENT_READ))
+    if asked == "sample":
+        assert processes.sample(70, 2, longest_s=1, timeout_s=20).runs == 2
+    else:
+        assert processes.load([loading(70, GOOD)], 20)[70].outcome is Outcome.ok
+    processes.drop(70)
+    assert lost[0] > 60
 
 
 def test_long_kernels_are_estimated_by_a_slice(processes: MeasuringProcesses) -> None:

@@ -177,6 +177,30 @@ def test_the_turns_that_decide_are_taken_awake_and_in_one_process_at_a_time() ->
     assert len({fake.asked[k][0] for k in range(0, len(fake.asked), 3)}) == 3  # who comes first is drawn
 
 
+def test_who_fails_in_the_turns_that_decide_takes_no_more() -> None:
+    """One was dropped and cannot be loaded any more, another hangs: neither costs a turn its time again, or ends the search."""
+
+    class Failing(Fake):
+        hung = 0
+
+        def load(self, jobs: Sequence[Loading], timeout_s: float) -> dict[int, Verdict]:
+            again = [job for job in jobs if job.executable.source == "9.0" and 9.0 in self.built]
+            return {job.key: Verdict(Outcome.timeout, "build") for job in again} or super().load(jobs, timeout_s)
+
+        def sample(self, key: int, runs: int, *, place: int | None = None, **named: Any) -> Sample:
+            if self.held[key] == 3.0 and place is not None:
+                self.hung += 1
+                raise ProcessDiedError(Verdict(Outcome.timeout, "run"))
+            return super().sample(key, runs, place=place, **named)
+
+    fake = Failing(0.0)
+    measuring, found = measured(fake, [[2.0], [9.0, 3.0, 4.0, 5.0, 6.0]])
+    finals: list[tuple[Measured, list[Sample]]] = [(one, []) for one in found[:3]]
+    measuring.finals(finals, 8, lambda: True)
+    assert [one.verdict.outcome for one in found[:3]] == [Outcome.ok, Outcome.timeout, Outcome.timeout]
+    assert [len(samples) for _, samples in finals] == [8, 0, 0] and fake.hung == 1
+
+
 def test_few_turns_where_no_time_is_left() -> None:
     fake = Fake(0.0)
     measuring, found = measured(fake, [[2.0, 3.0]])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import operator
 import sqlite3
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,14 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive.tables import waiting
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.timing.measuring_process import Sample
+from feinsum_fuse.device.timing.measuring_process import Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError, WaitingWarning
 from feinsum_fuse.progress import Progress
-from feinsum_fuse.tuning import ledger
+from feinsum_fuse.tuning import ledger, tuner
 from feinsum_fuse.tuning.helpers import Helpers
 from feinsum_fuse.tuning.ledger import Ledger
+from feinsum_fuse.tuning.measuring import Measured, Measuring
 from feinsum_fuse.tuning.preparation import Prepared, prepare
 from feinsum_fuse.tuning.task import Reporter, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
@@ -227,6 +230,27 @@ def test_what_is_slower_when_called_gives_way_to_the_default_mapping(database: P
     assert found.measurement is found.default and found.finalists[0] == (found.spec, found.default)
     assert found.program.executable.source_hash == found.default.provenance.source_hash
     assert len(found.finalists) > 1 and all(asked)
+
+
+def test_an_interrupt_while_programs_are_called_ends_the_search_with_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuner, "called_faster", interrupted)
+    monkeypatch.setattr(tuner, "_built", lambda one, device: one.candidate)
+    finals: Any = [(SimpleNamespace(candidate=name, number=k), []) for k, name in enumerate(("best", "default"))]
+    run: Any = SimpleNamespace(interrupted=False, task=SimpleNamespace(first=["default"], device=None))
+    assert tuner._chosen(finals, run) == ("best", finals) and run.interrupted
+
+
+def test_finalists_that_all_fail_are_refused_by_name(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dying(self: Measuring, finalists: Sequence[tuple[Measured, list[Sample]]], *_: object) -> None:
+        for one, _ in finalists:
+            one.verdict = Verdict(Outcome.crashed, "run", "the process died of SIGKILL\nmore")
+
+    monkeypatch.setattr(Measuring, "finals", dying)
+    with pytest.raises(SearchError, match=r"none of the 1 fastest candidates ran once more: the process died of SIGKILL$"):
+        ff.tune(product(), "pocl", seconds=600, measurements=1, url=str(database), executor=Here(), known=False)
 
 
 def test_helpers_call_elsewhere_and_survive_what_they_are_sent() -> None:

@@ -173,8 +173,8 @@ def enter(*, builds: bool = True) -> None:
     Where nothing is built, whether the environment names another folder by now is not asked again at once, either.
     """
     global _user, _seen
-    now = time.monotonic()
-    if _seen is None or now - _seen[2] > LOOK_AGAIN_S or (builds and _seen[:2] != _folders()):
+    now, seen = time.monotonic(), _seen  # another thread may look again meanwhile
+    if seen is None or now - seen[2] > LOOK_AGAIN_S or (builds and seen[:2] != _folders()):
         _seen = None
         check_folder()
         _seen = (*_folders(), now)

@@ -128,7 +128,10 @@ class _Process:
         with selectors.DefaultSelector() as selector:
             selector.register(self.output, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
-                if selector.select(left) and (answers := self.lines()):
+                start = time.monotonic()
+                ready = selector.select(left)
+                deadline += _time_given_again(start, left)
+                if ready and (answers := self.lines()):
                     return answers[0]
         raise self.hung()
 
@@ -227,9 +230,8 @@ class MeasuringProcesses:
                 selector.register(self._ready(place).output, selectors.EVENT_READ, place)
             start, wait = time.monotonic(), max(0.0, min(deadline for _, deadline in busy.values()) - time.monotonic())
             ready = [key.data for key, _ in selector.select(wait)]
-        # Where this process stood still (stopped, or the machine asleep), so did its children: that time is not theirs.
-        if (lost := time.monotonic() - start - wait) > STANDSTILL_S:
-            busy.update({place: (job, deadline + lost) for place, (job, deadline) in busy.items()})
+        more = _time_given_again(start, wait)
+        busy.update({place: (job, deadline + more) for place, (job, deadline) in busy.items()})
         return ready or [place for place, (_, deadline) in busy.items() if deadline <= time.monotonic()]
 
     def _verdict(self, place: int, deadline: float) -> Verdict | None:
@@ -312,6 +314,16 @@ class MeasuringProcesses:
         process, self._processes[place] = self._processes[place], None
         if process is not None:
             process.kill()
+
+
+def _time_given_again(start: float, wait: float) -> float:
+    """Seconds that are added to a deadline after waiting from ``start`` on, for ``wait`` seconds at most.
+
+    Where this process stood still (stopped, or the machine asleep), so did its children: nobody knows for how long of it, so that they have
+    the whole wait once more.
+    """
+    lost = time.monotonic() - start - wait
+    return lost + wait if lost > STANDSTILL_S else 0.0
 
 
 def _write(directory: Path, info: DeviceInfo, example: Example) -> None:

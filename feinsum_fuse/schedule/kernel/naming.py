@@ -103,8 +103,18 @@ def _begun(body: tuple[NestItem, ...], above: tuple[For, ...]) -> tuple[NestItem
 
 
 def _holds(limit: Affine, loops: tuple[For, ...]) -> bool:
+    """Whether a limit is >= 0 in every iteration that these loops run: by their bounds, or by a limit of theirs on whole numbers."""
     least, _ = interval(limit, loops)
-    return least is not None and least >= 0
+    if least is not None and least >= 0:
+        return True
+    known = frozenset(_reduced(other) for loop in loops for other in loop.limits)
+    for loop in reversed(loops):
+        if _is_implied(limit, loop, known):
+            return True
+        if loop.extent is None:
+            return False
+        limit = _at_strictest(limit, loop, loop.extent)
+    return False
 
 
 def _needed(body: tuple[NestItem, ...], known: frozenset[tuple[Affine, int]]) -> tuple[NestItem, ...]:
@@ -122,9 +132,13 @@ def _is_implied(limit: Affine, loop: For, known: frozenset[tuple[Affine, int]]) 
     """Whether a limit holds for the iteration that it is strictest for, and so for all."""
     if loop.extent is None:
         return False
-    strictest = loop.extent - 1 if limit.coefficients.get(loop.name, 0) < 0 else 0
-    terms, constant = _reduced(limit.substituted({loop.name: Affine((), strictest)}))
+    terms, constant = _reduced(_at_strictest(limit, loop, loop.extent))
     return (not terms.terms and constant >= 0) or any(terms == other and constant >= least for other, least in known)
+
+
+def _at_strictest(limit: Affine, loop: For, extent: int) -> Affine:
+    """A limit at the iteration of a loop of so many for which it is strictest."""
+    return limit.substituted({loop.name: Affine((), extent - 1 if limit.coefficients.get(loop.name, 0) < 0 else 0)})
 
 
 def _reduced(limit: Affine) -> tuple[Affine, int]:
