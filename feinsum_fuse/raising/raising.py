@@ -41,7 +41,7 @@ TRIES = 64
 """Places of loops over work-items that are tried."""
 NEIGHBOURS = 1000
 """Trees that differ little from those that these places give, and are tried where none of them lowers to the kernel."""
-SECONDS = 15.0
+REFUSED_WITHIN_S = 15.0
 """Processor time after which no more of these is tried: nobody waits minutes for a refusal, and a tree that is found is found early."""
 
 
@@ -144,7 +144,7 @@ class Raising:
         waiting = [(False, len(differences), number, spec.mapping) for number, (differences, spec) in enumerate(near.items())]
         heapq.heapify(waiting)
         seen = {spec.mapping for spec in near.values()}
-        choices, end = self._choices(), process_time() + SECONDS
+        choices, end = self._choices(), process_time() + REFUSED_WITHIN_S
         while waiting:
             *_, mapping = heapq.heappop(waiting)
             assert mapping is not None
