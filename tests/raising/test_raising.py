@@ -104,7 +104,7 @@ def test_a_tree_comes_back(seed: int) -> None:
 
 def test_a_refusal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trees that differ in a node are tried for a time; what is not found then is refused."""
-    monkeypatch.setattr(raising, "SECONDS", 0.0)
+    monkeypatch.setattr(raising, "REFUSED_WITHIN_S", 0.0)
     with pytest.raises(MatchError, match="the nearest tree lowers to another kernel"):
         ff.raise_mapping(made(random_tree(9058).spec))
 
