@@ -10,10 +10,15 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse import cache_folder
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.device.runtime import runtimes
+from tests.device.programs import program
 from tests.sweeps import SLOW
 
 MOUNTS = {
@@ -87,3 +92,28 @@ def test_children_work_where_things_can_be_executed(tmp_path: Path, monkeypatch:
     assert own.is_dir()
     monkeypatch.setattr(cache_folder, "fault", lambda folder: "full")
     assert cache_folder.scratch() is None
+
+
+def test_a_folder_that_is_changed_is_noticed_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of a kernel that is built ask again after half a second, and whoever builds one asks at once."""
+    monkeypatch.setattr(runtimes, "_seen", None)
+    now = [100.0]
+    monkeypatch.setattr(runtimes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    runner, given = Runner(program("C[i] = 2*A[i];"), find_device()), {"A": np.ones(64, np.float32)}
+    runner(given)
+    (tmp_path / "file").write_text("")
+    refused = pytest.raises(ff.DeviceError, match=r"the cache folder .*file cannot be used.*\n  Set XDG_CACHE_HOME")
+    with monkeypatch.context() as changed:
+        changed.setenv(cache_folder.VARIABLE, str(tmp_path / "file"))
+        now[0] += 0.9 * runtimes.LOOK_AGAIN_S
+        assert (runner(given)["C"] == 2).all()
+        now[0] += 0.2 * runtimes.LOOK_AGAIN_S
+        for _ in range(2):
+            with refused:
+                runner(given)
+    assert (runner(given)["C"] == 2).all()
+    with monkeypatch.context() as changed:
+        changed.setenv(cache_folder.VARIABLE, str(tmp_path / "file"))
+        with refused:
+            Runner(program("C[i] = 2*A[i];"), find_device())(given)
+    assert runtimes.LOOK_AGAIN_S <= 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +46,92 @@ def test_numpy_arrays_need_not_be_contiguous(runner: Runner) -> None:
     into = np.zeros((2, 64), np.float32).T[:, 0]
     assert np.array_equal(runner({"A": wide[:, 1]}, out={"C": into})["C"], 2 * A)
     assert np.array_equal(into, 2 * A)
+
+
+def _read_only() -> np.ndarray:
+    array = A.copy()
+    array.flags.writeable = False
+    return array
+
+
+def _unaligned() -> np.ndarray:
+    return np.frombuffer(b"?" + A.tobytes(), np.uint8)[1:].view(np.float32)
+
+
+LYING: dict[str, Callable[[], np.ndarray]] = {
+    "as it is expected": A.copy,
+    "read-only": _read_only,
+    "each second": lambda: np.repeat(A, 2)[::2],
+    "backwards": lambda: A[::-1].copy()[::-1],
+    "at no multiple of its elements": _unaligned,
+    "of a class of its own": lambda: A.view(np.recarray),
+    "in a file": lambda: A.view(np.memmap),
+}
+
+
+@pytest.mark.parametrize("lying", LYING)
+def test_however_an_array_lies_it_is_read(runner: Runner, lying: str) -> None:
+    """Those of the right type and shape are not looked at further, others are: results are the same, and the arrays stay as they are."""
+    array = LYING[lying]()
+    for _ in range(2):
+        assert np.array_equal(runner({"A": array})["C"], 2 * A)
+    assert np.array_equal(array, A)
+
+
+def test_one_element_everywhere(runner: Runner) -> None:
+    assert np.array_equal(runner({"A": np.broadcast_to(np.float32(3), 64)})["C"], np.full(64, 6))
+
+
+@pytest.fixture(scope="module")
+def difference() -> Runner:
+    """A - B."""
+    names = ("A", "B", "C")
+    source = "__kernel void f(__global float const *A, __global float const *B, __global float *C)"
+    source += "{ int i = get_global_id(0); C[i] = A[i] - B[i]; }"
+    arguments = tuple(Argument(name, "float32", (64,), "output" if name == "C" else "input") for name in names)
+    return Runner(Executable(source, (), arguments, (Launch("f", (64,), (1,), names),)), find_device())
+
+
+def test_one_array_may_be_two_inputs(difference: Runner) -> None:
+    """As it is, or two parts of it that overlap."""
+    whole = np.arange(65, dtype=np.float32) ** 2
+    assert not difference({"A": A, "B": A})["C"].any()
+    assert np.array_equal(difference({"B": whole[:64], "A": whole[1:]})["C"], np.diff(whole))
+
+
+def test_arrays_that_are_plain_change_nothing_for_the_others(difference: Runner) -> None:
+    """The first is as expected; the second is looked at all the same, and a call after a refused one works."""
+    for wrong, message in (
+        (A.astype(">f4"), "B has element type >f4, expected float32"),
+        (A.astype(np.int32), "B has element type int32, expected float32"),
+        (A.reshape(64, 1), r"B has shape \(64, 1\), expected \(64,\)"),
+        (A[:0], r"B has shape \(0,\), expected \(64,\)"),
+        (A.tolist(), "B is a list, expected a NumPy or pyopencl array"),
+        (1.0, "B is a float, expected a NumPy or pyopencl array"),
+        (None, "B is a NoneType, expected a NumPy or pyopencl array"),
+        (np.ma.masked_equal(A, 3), "B has masked elements"),
+    ):
+        with pytest.raises(DeviceError, match=f"^{message}"):
+            difference({"A": A, "B": wrong})
+        assert not difference({"A": A, "B": A})["C"].any()
+    with pytest.raises(DeviceError, match=r"^input B is missing"):
+        difference({"A": A, "C": A})
+    with pytest.raises(DeviceError, match=r"^this program has no input C"):
+        difference({"A": A, "B": A, "C": A})
+
+
+def test_memory_for_a_result_beside_plain_arrays(difference: Runner) -> None:
+    """What is given is written, at any distances; memory that is read, or cannot be written, is refused and stays as it is."""
+    for into in (np.zeros(64, np.float32), np.zeros(128, np.float32)[::2]):
+        assert difference({"A": A, "B": A[::-1]}, out={"C": into})["C"] is into
+        assert np.array_equal(into, A - A[::-1])
+    a = A.copy()
+    for memory, message in ((a, "output C shares memory with A"), (_read_only(), "output C is an array that cannot be written")):
+        with pytest.raises(DeviceError, match=f"^{message}"):
+            difference({"A": a, "B": A}, out={"C": memory})
+        assert np.array_equal(memory, A)
+    first, second = (difference({"A": A, "B": A + k})["C"] for k in (1, 2))
+    assert not np.shares_memory(first, second) and np.array_equal(first - second, np.ones(64))
 
 
 def test_device_arrays_stay_on_their_queue(runner: Runner, queue: cl.CommandQueue) -> None:
