@@ -46,7 +46,8 @@ class InFourBits:
         readers = [einsum for einsum in cascade.einsums if self.tensor in {access.tensor for access in einsum.operands}]
         reason = self._obstacle(cascade, readers)
         if reason:
-            raise CascadeError(f"tensor {self.tensor!s:.60} cannot be read in four bits: {reason}")
+            hint = "Give another type, or store it so that its last axis is one that the Einsum reduces: W[m,k] for W[m,k] * x[k]."
+            raise CascadeError(f"tensor {self.tensor!s:.60} cannot be read in four bits: {reason}", hint=hint)
         elements = prod(cascade.fixed_shape(self.tensor))
         within = len(readers) == 1 and readers[0].box_points < USED * elements and self._is_folded(cascade, readers[0])
         return self._within(cascade, readers[0]) if within else self._apart(cascade, readers)

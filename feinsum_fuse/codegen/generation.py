@@ -39,8 +39,9 @@ from ..schedule.kernel.bfloat import BFLOAT_FUNCTIONS, ELEMENT, TYPE
 from ..schedule.kernel.coalescing import aligned, vectors_in
 from ..schedule.kernel.definitions import definitions
 from ..schedule.kernel.intrinsics import Intrinsic, operations_of
+from ..schedule.kernel.operations import BYTES_AHEAD
 from ..schedule.kernel.remarks import described
-from ..schedule.target import ANY_DEVICE, Quirks, Target
+from ..schedule.target import ANY_DEVICE, Target
 from .arithmetic import function_of
 from .executable import Argument, ArgumentRole, Executable, Launch
 from .loopy_target import TreeTarget, looped
@@ -174,7 +175,7 @@ def _refuse_initializers(t_unit: TranslationUnit) -> None:
 def _generated(unit: TranslationUnit, target: Target) -> tuple[TranslationUnit, str]:
     """The kernel in an order of execution, and its OpenCL C."""
     linear = lp.linearize(bounded(lp.preprocess_program(settled(aligned(lp.expand_subst(unit), target)))))
-    return linear, source_of(lp.generate_code_v2(linear), linear, target.quirks)
+    return linear, source_of(lp.generate_code_v2(linear), linear, target)
 
 
 def _launches(kernel: LoopKernel, t_unit: TranslationUnit, sizes: Mapping[str, int]) -> tuple[Launch, ...]:
@@ -271,16 +272,17 @@ def _shares(array: TemporaryVariable | None, tag: ConcurrentTag) -> bool:
 _AXES_PREAMBLE = "00_declare_gid_lid"
 """loopy's own name for the macros of the device's axes."""
 _FIRST_PREAMBLE = "00_agreed"
+_AHEAD_PREAMBLE = "13_bytes_ahead"
 _AXES = {"lid": "get_local_id", "gid": "get_group_id"}
 
 
-def source_of(generated: TranslationUnitCodeGenerationResult, unit: lp.TranslationUnit, quirks: Quirks) -> str:
+def source_of(generated: TranslationUnitCodeGenerationResult, unit: lp.TranslationUnit, target: Target) -> str:
     """The OpenCL C of what loopy has generated of a program."""
     functions = [function for program in generated.device_programs for function in functions_of(program.ast)]
     ours = {tag for f in unit.callables_table.values() if isinstance(f, Intrinsic) for tag, _ in f.generate_preambles(unit.target)}
     preambles = [(tag, text) for tag, text in generated.device_preambles if tag not in ours and tag != _AXES_PREAMBLE]
     texts = ["".join(f"{line}\n" for line in function.generate()) for function in functions]
-    return _head(functions, preambles, quirks) + "\n".join(texts)
+    return _head(functions, preambles, target) + "\n".join(texts)
 
 
 def functions_of(tree: Generable) -> Iterator[Kernel | Head]:
@@ -293,14 +295,16 @@ def functions_of(tree: Generable) -> Iterator[Kernel | Head]:
         yield tree
 
 
-def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str]], quirks: Quirks) -> str:
+def _head(functions: Sequence[Kernel | Head], preambles: Sequence[tuple[str, str]], target: Target) -> str:
     """What stands before the kernels: loopy's functions, and the functions and macros that the kernels use."""
     bodies = [function.body for function in functions if isinstance(function, Kernel)]
     parts = [part for body in bodies for s in all_statements(body) for e in expressions(s) for part in within(e)]
     used = {function_of(part) for part in parts}
     texts = dict(preambles)
     for operation in {part.operation for part in parts if isinstance(part, VectorCall)}:
-        texts |= definitions(operation, quirks)
+        texts |= definitions(operation, target.quirks)
+        if target.pages_ahead and operation.called is not None and BYTES_AHEAD in operation.called.text:
+            texts[_AHEAD_PREAMBLE] = f"#define {BYTES_AHEAD} {target.pages_ahead * target.page_bytes}"
     axes = [f"#define {axis}(N) ((int) {function}(N))" for axis, function in _AXES.items() if axis in used]
     texts |= {_AXES_PREAMBLE: "\n".join(axes)} if axes else {}
     texts |= {f"06_{name}": text for name, text in BFLOAT_FUNCTIONS.items() if name in used}

@@ -27,7 +27,7 @@ QUIRKS = {POCL_PLATFORM: targets.POCL, "Intel(R) OpenCL": targets.INTEL, "rustic
 """Platform -> what its devices are known to get wrong."""
 GROUP_PARTS = {POCL_PLATFORM: (32, 256)}
 """PoCL's thread pool (``POCL_PTHREAD_MIN_WGS`` and ``POCL_PTHREAD_MAX_WGS`` of its scheduler)."""
-PAGES_AHEAD = {POCL_PLATFORM: 2}
+PAGES_AHEAD = {POCL_PLATFORM: 2, "Intel(R) OpenCL": 2}
 """While a page is read, the next one is on its way, and the one after it is asked for. Of platforms whose compiler was seen to take the
 builtin for it."""
 

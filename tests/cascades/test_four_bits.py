@@ -65,6 +65,7 @@ REFUSED = {
     "Einsum Z reads it twice": (["Z[m,n] = W[M: m,k] * W[M: n,k]"], "W", {}),
     "reads its last axis at k\\+m": (["Z[m] = W[WK: m + k] * x[k]"], "W", {}),
     "does not reduce k": (["Z[m,k] = W[m,k] * x[k]"], "W", {}),
+    "does not reduce m": (["Z[m] = W[k,m] * x[k]"], "W", {}),
     "asks for k itself": (["Z[m] = sum(where(k < 3, W[m,k], 0))"], "W", {}),
 }
 
@@ -73,8 +74,9 @@ REFUSED = {
 def test_what_is_refused(reason: str) -> None:
     lines, tensor, types = REFUSED[reason]
     cascade = ff.cascade(lines, sizes={"M": 4, "K": 8}, dtypes=types or None)
-    with pytest.raises(ff.CascadeError, match=f"tensor {tensor} cannot be read in four bits: .*{reason}"):
+    with pytest.raises(ff.CascadeError, match=f"tensor {tensor} cannot be read in four bits: .*{reason}") as refused:
         cascade.in_four_bits(tensor, 4)
+    assert refused.value.hint
 
 
 def test_groups_and_lengths_that_are_refused() -> None:

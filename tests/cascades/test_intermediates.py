@@ -91,7 +91,6 @@ def sized(lines: list[str]) -> dict[str, int]:
     return {rank: size for rank, size in sizes.items() if re.search(rf"\b({rank.lower()}|{rank}:)", " ".join(lines))}
 
 
-
 @pytest.mark.parametrize("name", SHARED)
 def test_sharing_keeps_values(name: str) -> None:
     lines, pair = SHARED[name]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
-from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.default_mapping import default_space, default_spec
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.intrinsics.four_bit_rows import GROUPS, PAYS_FROM, four_bit_rows
 from feinsum_fuse.schedule.intrinsics.function_matching import as_taken, usual_function
 from feinsum_fuse.schedule.intrinsics.registration import intrinsic_called, intrinsics
 from feinsum_fuse.schedule.steps.block_steps import Tensorize
+from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.schedule.tree.nest import For, walk
 
 
@@ -74,6 +78,15 @@ def test_groups_may_lie_anyhow() -> None:
     assert "four_bit_rows_32" in check(cascade, turned, scales, ff.dequantize4(packed, scales).astype("f8") @ x, x)
 
 
+@pytest.mark.parametrize("pages", [0, 2])
+def test_how_far_ahead_is_the_targets(pages: int) -> None:
+    """The function's text is the same on every machine, as its digest says; the program's says how many bytes lie between."""
+    target = dataclasses.replace(ANY_DEVICE, pages_ahead=pages, page_bytes=16384)
+    spec = default_spec(layer(128, 256), target=target)
+    source = executable(ff.lower(spec).apply(unscheduled(spec).kernel), target=target).source
+    assert "four_bit_rows_32" in source and ("#define BYTES_AHEAD 32768\n" in source) == bool(pages)
+
+
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("unknown", ["__AVX512F__", "__clang__"])
 def test_other_compilers(group: int, unknown: str) -> None:
@@ -82,6 +95,7 @@ def test_other_compilers(group: int, unknown: str) -> None:
     made = four_bit_rows(group)
     half, groups = group // 2, columns // group
     source = f"""#undef {unknown}
+    #define BYTES_AHEAD 8192
     {made.text}
     __kernel void run(__global float *Z, __global float const *S, __global uchar const *P, __global float const *x)
     {{

@@ -194,7 +194,7 @@ REFUSED: dict[str, tuple[Cascade, list[Step], type[ScheduleError], str]] = {
         cascade_of(SIZES, "int8", "int8", "Z[m,n] = A[m,k] + B[k,n]"),
         steps(SIZES, "dot_product"),
         IntrinsicError,
-        "which is no product of two operands",
+        r"the block computes A \+ B, which is no product of two operands",
     ),
     "no lanes": (
         cascade_of(SIZES, "int8", "int8"),

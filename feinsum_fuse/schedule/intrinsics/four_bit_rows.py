@@ -5,6 +5,7 @@ from __future__ import annotations
 from constantdict import constantdict
 
 from ...formats.language.vector_functions import PERMUTES
+from ..kernel.operations import BYTES_AHEAD
 from .function_intrinsic import FunctionIntrinsic
 
 GROUPS = (32, 64, 128)
@@ -23,12 +24,15 @@ typedef float NAME_floats __attribute__((ext_vector_type(16), aligned(4), may_al
 typedef uint NAME_words __attribute__((ext_vector_type(16), aligned(1), may_alias));
 #define NAME_load(at) ((float16)*(__global NAME_floats const *)(at))
 #define NAME_load_words(at) ((uint16)*(__global NAME_words const *)(at))
-#define NAME_ask_for(at) __builtin_prefetch((void const *)(size_t)(at))
 #else
 #define NAME_load(at) vload16(0, at)
 #define NAME_part(k, at) as_uint4(vload16(k, at))
 #define NAME_load_words(at) ((uint16)(NAME_part(0, at), NAME_part(1, at), NAME_part(2, at), NAME_part(3, at)))
-#define NAME_ask_for(at) (void)(at)
+#endif
+#if defined(__clang__) && defined({BYTES_AHEAD})
+#define NAME_ask_for(at, part) __builtin_prefetch((void const *)(size_t)((at) + {BYTES_AHEAD} / (part)))
+#else
+#define NAME_ask_for(at, part) (void)(at)
 #endif
 
 /* The numbers of sixteen codes, each in the low four bits of its word. */
@@ -50,8 +54,9 @@ static inline float NAME_total(float16 x)
 /* What a block of a row adds to its sums. */
 static inline float16 NAME_block(__global uchar const *at, __global float const *factors, float16 const *y)
 {{
-  NAME_ask_for(at + AHEAD);
-  NAME_ask_for(factors + AHEAD / HALF);
+  /* Factors as many groups ahead: another stream, of a fifth of the bytes, whose rows end before hardware has fetched far ahead. */
+  NAME_ask_for(at, 1);
+  NAME_ask_for(factors, HALF);
   uint16 words = NAME_load_words(at);
   float16 one = NAME_numbers(words) * y[0], other = NAME_numbers(words >> 4) * y[1];
   one += NAME_numbers(words >> 8) * y[2];
@@ -101,10 +106,6 @@ PREPARED
       Z[row * Z_m] += S[row * S_m + group * S_g] * sum;
     }}
 }}"""
-_AHEAD = 8192
-"""Bytes ahead for which memory is asked: two pages of the processors whose compilers take the builtin, as the step ``Prefetch`` asks.
-Factors are asked for as many groups ahead: they are another stream, of a fifth of the bytes, whose rows end before fetching by hardware
-has got far ahead."""
 
 
 def four_bit_rows(group: int) -> FunctionIntrinsic:
@@ -129,7 +130,7 @@ def four_bit_rows(group: int) -> FunctionIntrinsic:
         )
     ]
     text = _TEXT.replace("PREPARED", "\n".join(f"      {line}" for line in prepared)).replace("FACTORS", factors)
-    for word, meaning in (("NAME", name), ("HALF", str(half)), ("EACH", str(each)), ("AHEAD", str(_AHEAD))):
+    for word, meaning in (("NAME", name), ("HALF", str(half)), ("EACH", str(each))):
         text = text.replace(word, meaning)
     return FunctionIntrinsic(
         name,

@@ -26,7 +26,7 @@ from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
 from ..tree.parallel import memory_of
 from .counts import IterationCount, counted, limits_of
 from .function_intrinsic import FunctionIntrinsic
-from .matching import BY_LAYOUT, BY_LIMITS, BY_ROLES, check_address, loop_name, loops_by_index, matched, perfect
+from .matching import BY_LAYOUT, BY_LIMITS, BY_ROLES, check_address, loop_name, loops_by_index, map_shown, matched, perfect
 from .registration import AnyIntrinsic, intrinsic_called, intrinsics
 
 
@@ -145,7 +145,9 @@ def _check_reduction(statement: Statement, intrinsic: FunctionIntrinsic) -> None
         raise IntrinsicError("the block runs in some iterations only", hint="Make a block of a loop further in.")
     if len(statement.operands) != len(intrinsic.parsed.inputs):
         count, wanted = len(statement.operands), len(intrinsic.parsed.inputs)
-        raise IntrinsicError(f"the block reads {count} operands, and {intrinsic} {wanted}", hint="Leave the block as it is.")
+        raise IntrinsicError(
+            f"the block reads {count} operands, and {intrinsic.name} has {wanted}: {intrinsic.meaning}", hint="Leave the block as it is."
+        )
 
 
 def _ordered(
@@ -183,9 +185,7 @@ def _check_map(nest: Nest, statement: Statement, order: Sequence[int], intrinsic
     result = nest.dtype_of(statement.target.source)
     if _form(value, result) == _form(intrinsic.map, result):
         return
-    shown = str(statement.value)
-    for position, place in reversed(list(enumerate(statement.operands))):
-        shown = shown.replace(operand_name(position), nest.tensor_of(place.source))
+    shown = map_shown(nest, statement)
     raise IntrinsicError(f"the block computes {shown}, which is not the map of {intrinsic}", hint="Leave the block as it is.")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from loopy.symbolic import TypeCast
+from loopy.symbolic import IdentityMapper, TypeCast
 from pymbolic.primitives import Product, Variable
 from pymbolic.typing import Expression
 
@@ -119,15 +119,26 @@ def _check_meaning(nest: Nest, statement: Statement, intrinsic: TensorIntrinsic)
     types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
     factors = _factors(statement.value, is_wide=not any(dtype in BYTE_TYPES for dtype in types))
     if factors is None or sorted(factors) != [operand_name(0), operand_name(1)] or len(statement.operands) != 2:
-        value = str(statement.value)
-        for position, place in reversed(list(enumerate(statement.operands))):
-            value = value.replace(operand_name(position), nest.tensor_of(place.source))
-        raise IntrinsicError(f"the block computes {value}, which is no product of two operands", hint="Leave it as it is.")
+        shown = map_shown(nest, statement)
+        raise IntrinsicError(f"the block computes {shown}, which is no product of two operands", hint="Leave it as it is.")
     if types not in intrinsic.types:
         known = ", ".join(sorted(f"{a} by {b} to {z}" for z, a, b in intrinsic.types))
         raise IntrinsicError(f"{types[1]} by {types[2]} to {types[0]} is none of the types of {intrinsic.name}", hint=f"It takes {known}.")
     if statement.first or statement.later:
         raise IntrinsicError("the block runs in some iterations only", hint="Make a block of a loop further in.")
+
+
+class _WithoutConversions(IdentityMapper):  # type: ignore[misc]
+    def map_type_cast(self, expr: TypeCast) -> Expression:
+        return self.rec(expr.child)
+
+
+def map_shown(nest: Nest, statement: Statement) -> str:
+    """What a statement computes, of tensors by their names; conversions of types are left out."""
+    shown = str(_WithoutConversions()(statement.value))
+    for position, place in reversed(list(enumerate(statement.operands))):
+        shown = shown.replace(operand_name(position), nest.tensor_of(place.source))
+    return shown
 
 
 def _factors(value: Expression, *, is_wide: bool) -> list[str] | None:
@@ -258,9 +269,3 @@ def _joined_deep(groups: tuple[For, ...]) -> Affine:
         return _joined(groups)
     group, within = groups
     return Affine.of({group.name: within.extent or 0, within.name: 1})
-
-
-def characteristic(block: For) -> Mapping[str, IndexRole]:
-    """Loop -> its characteristic vector in the statement of a block."""
-    chain, statement = perfect(block)
-    return {loop_name(loop): role_of(loop, (statement.target, *statement.operands)) for loop in chain}

@@ -106,6 +106,10 @@ class ProductTile:
     vectors: int
 
 
+BYTES_AHEAD = "BYTES_AHEAD"
+"""A macro for texts of functions: how many bytes ahead a stream is to be asked for. Defined where the target has ``pages_ahead``."""
+
+
 @dataclass(frozen=True)
 class BlockFunction:
     """A function of OpenCL C that computes a block, and that somebody registered."""
