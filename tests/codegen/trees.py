@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import product
 
@@ -26,8 +27,9 @@ def program_of(t_unit: lp.TranslationUnit, quirks: Quirks = ANY_DEVICE.quirks) -
     """The kernels of a program as trees, and its text."""
     unit = looped(t_unit.copy(target=TreeTarget(described(t_unit.default_entrypoint), quirks)))
     generated = lp.generate_code_v2(unit)
+    target = dataclasses.replace(ANY_DEVICE, quirks=quirks)
     functions = [function for program in generated.device_programs for function in functions_of(program.ast)]
-    return [function for function in functions if isinstance(function, Kernel)], source_of(generated, unit, quirks)
+    return [function for function in functions if isinstance(function, Kernel)], source_of(generated, unit, target)
 
 
 def kernels_of(t_unit: lp.TranslationUnit) -> list[Kernel]:
