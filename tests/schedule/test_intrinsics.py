@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 
@@ -10,6 +11,9 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.catalogue import devices, target
+from feinsum_fuse.device.program.runner import Runner
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.schedule.intrinsics import product_text
 from feinsum_fuse.schedule.intrinsics.intrinsic import BYTE_TYPES, INTRINSICS
@@ -91,6 +95,24 @@ def test_dot_products_by_the_extension(left: str, right: str, monkeypatch: pytes
     inputs = extremes(cascade)
     found = run(cascade, Schedule(tuple(steps(sizes, "dot_product"))), inputs)["Z"]
     np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
+
+
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTE_TYPES, BYTE_TYPES)))
+def test_dot_products_by_a_devices_extension(left: str, right: str) -> None:
+    """Intel's runtime has the functions where it is asked for OpenCL C 3.0: all products are the extreme ones."""
+    device = next((device for device in devices() if "cl_khr_integer_dot_product" in device.extensions.split()), None)
+    if device is None:
+        pytest.skip("no device here has cl_khr_integer_dot_product")
+    sizes = (3, 9, 7)
+    cascade = cascade_of(sizes, left, right)
+    made = executable(Schedule(tuple(steps(sizes, "dot_product"))).apply(cascade.kernel()), target=target(device))
+    asked = f"#if !({product_text.PACKED})\n#error It has no such functions.\n#endif\n{made.source}"
+    program = dataclasses.replace(made, source=asked, options=(*made.options, "-cl-std=CL3.0"))
+    least = {tensor: np.iinfo(cascade.tensors[tensor].dtype) for tensor in "AB"}
+    extreme = {tensor: np.full(cascade.fixed_shape(tensor), ends.min or ends.max, ends.dtype) for tensor, ends in least.items()}
+    for inputs in (extreme, extremes(cascade)):
+        found = Runner(program, device)(inputs)["Z"]
+        np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
 
 
 def test_the_name_of_the_extension_alone_is_not_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
