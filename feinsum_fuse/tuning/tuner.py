@@ -83,12 +83,11 @@ def tune(
 
     ``what``: a Spec (its mapping is one of the candidates), a cascade, or a loopy kernel whose operands are elements of arrays; all sizes
     must be known. Candidates are rewritings of the cascade and mappings of the family (:mod:`feinsum_fuse.mappings`), the default mapping
-    first; the kernel model and what was measured so far say which are worth a measurement. The result is never slower than the default
-    mapping in the turns that decide, in which the best fact known before takes part if ``known``. What does not beat the default mapping
-    there, or is slower when called with NumPy arrays, gives way to it. Every candidate that is run is recorded at ``url``.
-    ``resume`` takes times that were recorded there before instead of measuring again. ``seed`` decides what is drawn. ``executor`` prepares
-    candidates, by default processes of its own; of a Dask client's workers, one that holds the resource ``opencl`` measures, too. ``top``:
-    how many of the best are returned in ``finalists``. An interrupt (Ctrl-C) ends the search with the best so far.
+    first; the kernel model and what was measured so far say which are worth a measurement. What does not beat the default mapping in the
+    turns that decide, or is slower when called with NumPy arrays, gives way to it; if ``known`` the best fact takes part. ``url``: where
+    every candidate that is run is recorded. ``resume`` takes times that are there instead of measuring again. ``seed`` decides what is
+    drawn. ``executor`` prepares candidates, by default processes of its own; of a Dask client's workers, one that holds the resource
+    ``opencl`` measures, too. ``top``: how many of the best are in ``finalists``. Ctrl-C ends the search with the best so far.
 
     ``transforms``: the catalogue's transforms that apply, or those that are given or named, are candidates as well, and the search goes on
     from them; Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.

@@ -62,9 +62,8 @@ def command(
     """Search rewritings and mappings of a workload for the fastest kernel, by the model and by measurement.
 
     A mapping in FILES is one of the candidates; so are the default mapping, which is measured first, and the best fact on record. The
-    result is what beats the default mapping in the turns that decide, or that itself. Every kernel is verified before it is timed, and
-    every measurement is recorded, failures too. Ctrl-C ends the search with the best so far; `--resume` goes on later without measuring
-    anything twice.
+    result is what beats the default mapping in the turns that decide, or that itself. Every kernel is verified first, and every
+    measurement is recorded, failures too. Ctrl-C ends the search with the best so far; `--resume` later measures nothing twice.
     """
     import feinsum_fuse as ff
 
