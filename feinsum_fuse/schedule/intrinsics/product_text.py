@@ -276,26 +276,14 @@ def _product(shape: ProductShape) -> str:
     left, right = ("left_row", "left_group", "left_next"), ("right_group", "right_next", "right_column")
     distances, counts = ("sum_row", "sum_vector", *left, *right), ("rows", "columns", "deep")
     names = ", ".join((*distances, *counts))
-    arguments = ", ".join(("sum", "left", "right", *distances))
-    signature = f"""__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
-  {", ".join(f"int {name}" for name in distances)},
-  {", ".join(f"int {name}" for name in counts)}"""
     return f"""
 /* Adds the product of rows and columns to a tile of {shape.rows} x {shape.vectors} vectors; what lies beyond the counts stays as it is. */
-__attribute__((always_inline)) static inline void {shape.name}_counted(
-  {signature})
+static inline void {shape.name}_at(__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
+  {", ".join(f"int {name}" for name in distances)},
+  {", ".join(f"int {name}" for name in counts)})
 {{
   if (rows <= 0) return;
 {text}
-}}
-/* The same; of a whole tile the compiler knows where each row begins. */
-static inline void {shape.name}_at(
-  {signature})
-{{
-  if (rows >= {shape.rows} && columns >= {shape.vectors * shape.lanes})
-    {shape.name}_counted({arguments}, {shape.rows}, {shape.vectors * shape.lanes}, deep);
-  else
-    {shape.name}_counted({arguments}, rows, columns, deep);
 }}
 #define {shape.name}(sum, left, right, {names}) \
   {shape.name}_at(&(sum), &(left), &(right), {names})"""
