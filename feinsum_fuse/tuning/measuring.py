@@ -38,6 +38,7 @@ LONG_S = 0.25
 TIMEOUT_S = 30.0
 """Seconds for building, verifying, and for a sample."""
 MOST_RUNS = 64
+"""In the shortest sample; in a longer one more, in proportion."""
 KEPT = 4
 """Programs that stay loaded, the fastest."""
 FINAL_S = 0.01
@@ -256,7 +257,8 @@ class Measuring:
     def _runs(self, one: Measured, shortest_s: float = SHORTEST_SAMPLE) -> int:
         """Runs of a sample."""
         estimate = one.samples[-1].host_ns * 1e-9 if one.samples else SHORTEST_SAMPLE
-        return max(1, min(MOST_RUNS, math.ceil(shortest_s / max(estimate, 1e-9))))
+        most = math.ceil(MOST_RUNS * shortest_s / SHORTEST_SAMPLE)
+        return max(1, min(most, math.ceil(shortest_s / max(estimate, 1e-9))))
 
     def _keep(self, new: Sequence[Measured]) -> None:
         """Drop what is loaded beside the fastest."""

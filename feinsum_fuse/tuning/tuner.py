@@ -23,10 +23,10 @@ from ..device.checking.room import check_room
 from ..device.program.building import build
 from ..device.program.program import Program
 from ..device.timing.measuring_process import MeasuringProcesses, Sample
-from ..device.timing.noise import beats
+from ..device.timing.noise import LEAST_TURNS, beats
 from ..device.timing.outcome import KernelError
 from ..device.timing.turns import SHORT_ROUNDS, turns
-from ..errors import CascadeError, LoweringError, SearchError, WaitingWarning
+from ..errors import CascadeError, DeviceError, LoweringError, SearchError, WaitingWarning
 from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
 from ..patterns.transform import Transform
@@ -35,7 +35,7 @@ from ..schedule.target import Target
 from .cluster.cluster import Cluster, RemoteProcesses, is_cluster
 from .helpers import Helpers
 from .ledger import Ledger
-from .measuring import Measured, Measuring, Processes
+from .measuring import Measured, Measuring, Processes, middle
 from .preparation import predict_all
 from .sketches.sketching import chosen as sketched
 from .task import Asked, Reporter, TuningTask
@@ -200,19 +200,29 @@ def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], run: TuningRun) -> 
                 problems.append(error.message)
         return programs.get(one.number)
 
-    for place, (one, _) in enumerate(finals):
+    for place, (one, samples) in enumerate(finals):
         program = built(one)
-        usual = built(default) if default is not None and one is not default and program is not None else None
+        asks = default is not None and one is not default and program is not None and _can_tell(samples)
+        usual = built(default) if asks and default is not None else None
         if program is not None and (usual is None or not _gives_way(program, usual, run)):
             return program, [finals[place], *finals[place + 1 :], *passed]
         passed.append(finals[place])
     raise SearchError(f"no finalist can be built in this process: {'; '.join(problems)}")
 
 
+def _can_tell(samples: Sequence[Sample]) -> bool:
+    """Whether enough calls in turns are done in time, as far as a run's time is known: beside a long run a call costs nothing, either."""
+    return not samples or 2 * LEAST_TURNS * middle(samples) <= CALLED_S
+
+
 def _gives_way(program: Program, usual: Program, run: TuningRun) -> bool:
-    """Whether the default mapping is faster than a program when called; after an interrupt the turns before have decided."""
+    """Whether the default mapping is faster than a program when called; after an interrupt, and where there is no memory for such calls, the
+    turns before have decided.
+    """
     try:
         return called_faster(usual, program)
+    except DeviceError:
+        return False
     except KeyboardInterrupt:
         run.interrupted = True
         return False
@@ -222,7 +232,7 @@ def called_faster(one: Program, other: Program) -> bool:
     """Whether a program takes less time than another one of the same inputs when it is called with NumPy arrays, by more than luck."""
     inputs = one.example.inputs
     mine, its = turns([partial(one.runner, inputs), partial(other.runner, inputs)], SHORT_ROUNDS, CALLED_S)
-    return beats(mine, its)
+    return len(mine) >= LEAST_TURNS and beats(mine, its)
 
 
 def _built(one: Measured, device: cl.Device) -> Program:

@@ -207,3 +207,8 @@ def test_few_turns_where_no_time_is_left() -> None:
     finals: list[tuple[Measured, list[Sample]]] = [(one, []) for one in found]
     measuring.finals(finals, 30, lambda: False)
     assert [len(samples) for _, samples in finals] == [TURNS, TURNS]
+
+
+def test_a_sample_that_decides_has_the_runs_that_fill_it() -> None:
+    measuring, (one,) = measured(Fake(0.0), [[0.05]])
+    assert measuring._runs(one, FINAL_S) * one.samples[-1].host_ns * 1e-9 >= FINAL_S

@@ -21,7 +21,7 @@ from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.measuring_process import Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
-from feinsum_fuse.errors import ArchiveError, CascadeError, SearchError, WaitingWarning
+from feinsum_fuse.errors import ArchiveError, CascadeError, DeviceError, SearchError, WaitingWarning
 from feinsum_fuse.progress import Progress
 from feinsum_fuse.tuning import ledger, tuner
 from feinsum_fuse.tuning.helpers import Helpers
@@ -232,15 +232,36 @@ def test_what_is_slower_when_called_gives_way_to_the_default_mapping(database: P
     assert len(found.finalists) > 1 and all(asked)
 
 
-def test_an_interrupt_while_programs_are_called_ends_the_search_with_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> bool:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), DeviceError("there is no memory for the results")])
+def test_calls_that_end_early_leave_the_best(ending: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*_: object) -> bool:
+        raise ending
 
-    monkeypatch.setattr(tuner, "called_faster", interrupted)
+    finals, run = finals_of_two(monkeypatch)
+    monkeypatch.setattr(tuner, "called_faster", ended)
+    assert tuner._chosen(finals, run) == ("best", finals)
+    assert run.interrupted == isinstance(ending, KeyboardInterrupt)
+
+
+def test_long_kernels_are_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few calls would tell nothing, and many would take minutes."""
+    finals, run = finals_of_two(monkeypatch, Sample(2e9, None, 1, False))
+    monkeypatch.setattr(tuner, "called_faster", lambda *_: pytest.fail("called"))
+    assert tuner._chosen(finals, run) == ("best", finals)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, False), (4, False), (5, True)])
+def test_few_calls_overrule_nothing(count: int, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    program: Any = SimpleNamespace(runner=dict, example=SimpleNamespace(inputs={}))
+    monkeypatch.setattr(tuner, "turns", lambda *_: [[1.0] * count, [2.0] * count])
+    assert tuner.called_faster(program, program) == expected
+
+
+def finals_of_two(monkeypatch: pytest.MonkeyPatch, *samples: Sample) -> tuple[Any, Any]:
+    """Two finalists that need no building, the default mapping behind, and a search that they ended."""
     monkeypatch.setattr(tuner, "_built", lambda one, device: one.candidate)
-    finals: Any = [(SimpleNamespace(candidate=name, number=k), []) for k, name in enumerate(("best", "default"))]
-    run: Any = SimpleNamespace(interrupted=False, task=SimpleNamespace(first=["default"], device=None))
-    assert tuner._chosen(finals, run) == ("best", finals) and run.interrupted
+    finals = [(SimpleNamespace(candidate=name, number=k), list(samples)) for k, name in enumerate(("best", "default"))]
+    return finals, SimpleNamespace(interrupted=False, task=SimpleNamespace(first=["default"], device=None))
 
 
 def test_finalists_that_all_fail_are_refused_by_name(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

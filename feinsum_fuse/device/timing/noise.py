@@ -14,6 +14,8 @@ GAIN = 0.98
 so much faster or slower in another process."""
 CHANCE = 0.05
 """The chance that some program is preferred that is no faster."""
+LEAST_TURNS = math.ceil(-math.log2(CHANCE))
+"""Fewer turns tell nothing of two programs: an equal one wins all of them with a larger chance than that."""
 
 
 def beats(times: Sequence[float], others: Sequence[float], rivals: int = 1) -> bool:
