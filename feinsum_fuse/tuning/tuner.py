@@ -216,7 +216,7 @@ def _can_tell(samples: Sequence[Sample]) -> bool:
 
 
 def _gives_way(program: Program, usual: Program, run: TuningRun) -> bool:
-    """Whether the default mapping is faster than a program when called; after an interrupt, and where there is no memory for such calls, the
+    """Whether the default mapping is faster than a program when called; after an interrupt, and without memory for such calls, the
     turns before have decided.
     """
     try:
