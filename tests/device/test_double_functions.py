@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
-from feinsum_fuse.device.catalogue import find_device, target
+from feinsum_fuse.device.catalogue import target
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
-from feinsum_fuse.errors import DeviceError
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.definitions import anywhere, own_function
@@ -25,14 +24,6 @@ COUNT = 1_000_000 if SLOW else 20_000
 """Numbers of each place."""
 LONG = np.longdouble
 Doubles = NDArray[np.float64]
-
-
-@pytest.fixture(scope="module", params=["pocl", "intel"])
-def device(request: pytest.FixtureRequest) -> cl.Device:
-    try:
-        return find_device(request.param)
-    except DeviceError:
-        pytest.skip(f"there is no device of {request.param}")
 
 
 def near(centres: Doubles, random: np.random.Generator) -> Doubles:
@@ -101,12 +92,12 @@ def computed(name: str, values: Doubles, lanes: int, device: cl.Device) -> Doubl
 @pytest.mark.skipif(np.finfo(LONG).nmant <= np.finfo(np.float64).nmant, reason="long double is float64 here")
 @pytest.mark.parametrize("lanes", [2, 4, 8] if SLOW else [8])
 @pytest.mark.parametrize("name", OWN)
-def test_largest_errors(name: str, lanes: int, device: cl.Device) -> None:
+def test_largest_errors(name: str, lanes: int, processor: cl.Device) -> None:
     values = places(name)
     with np.errstate(over="ignore"):
         exact = EXACT[name](values)
         rounded = exact.astype(np.float64)
-    found = computed(name, values, lanes, device)
+    found = computed(name, values, lanes, processor)
     ends = np.isinf(rounded)
     np.testing.assert_array_equal(found[ends], rounded[ends])
     errors = np.abs(found[~ends].astype(LONG) - exact[~ends]) / np.spacing(np.abs(rounded[~ends]))
@@ -119,11 +110,11 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, -5e-3
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @pytest.mark.parametrize("name", OWN)
-def test_special_values(name: str, lanes: int, device: cl.Device) -> None:
+def test_special_values(name: str, lanes: int, processor: cl.Device) -> None:
     """Signs of zeros included."""
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[name].numpy(SPECIAL)  # type: ignore[misc]
-    found = computed(name, SPECIAL, lanes, device)
+    found = computed(name, SPECIAL, lanes, processor)
     np.testing.assert_allclose(found, expected, rtol=1e-15, atol=0)
     zero = expected == 0
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
@@ -133,10 +124,10 @@ def test_every_own_function_is_tested() -> None:
     assert set(OWN) == set(EXACT) and all(FUNCTIONS[name].largest_ulps >= FUNCTIONS[name].own_ulps > 0 for name in OWN)
 
 
-def test_what_is_made_of_them_is_right(device: cl.Device) -> None:
+def test_what_is_made_of_them_is_right(processor: cl.Device) -> None:
     einsums = ["Z[m] = sigmoid(A[m]) + tanh(A[m]) + log(1.5 + exp(A[m]))", "G[m] = gelu(A[m]) * silu(A[m])"]
     cascade = ff.cascade(einsums, sizes={"M": 203}, dtypes={"All": "float64"})
-    program = ff.compile(default_spec(cascade, target=target(device)), device)
+    program = ff.compile(default_spec(cascade, target=target(processor)), processor)
     assert "Cody" in program.executable.source
     given = np.random.default_rng(0).normal(size=203) * 4
     for name, expected in cascade.reference(A=given).items():

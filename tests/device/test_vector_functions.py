@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array as cla
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
+from feinsum_fuse.codegen.generation import OPTIONS
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.formats.language.functions import FUNCTIONS
@@ -22,12 +25,20 @@ from tests.sweeps import SLOW
 OWN = [name for name, function in FUNCTIONS.items() if function.own]
 LARGEST = {name: FUNCTIONS[name].own_ulps for name in OWN if FUNCTIONS[name].own_ulps}
 """Units in the last place."""
-OPTIONS = ("-cl-mad-enable",)
-"""What kernels are built with."""
 STRIDE = 1 if SLOW else 4099
 """Every float32 number in the slow tests; numbers of all sizes in the others."""
 GROUPS, EACH = 1024, 1024
 """Of one launch: work-groups, and numbers of each."""
+_NUMBER = f"""
+float number(ulong at) {{ return as_float((uint) min(at * {STRIDE}UL, (1UL << 32) - 1)); }}
+"""
+"""The numbers that are tried, in order."""
+_FILL = """
+__kernel void fill(ulong first, __global float *x)
+{
+  for (int i = 0; i < EACH; ++i) x[get_group_id(0) * EACH + i] = number(first + get_group_id(0) * EACH + i);
+}
+"""
 _COMPUTE = """
 __kernel void compute(ulong first, __global float *z)
 {
@@ -35,7 +46,7 @@ __kernel void compute(ulong first, __global float *z)
   for (int i = 0; i < EACH; i += LANES)
   {
     float x[LANES];
-    for (int l = 0; l < LANES; ++l) x[l] = as_float((uint) min((first + at + i + l) * STRIDE, (1UL << 32) - 1));
+    for (int l = 0; l < LANES; ++l) x[l] = number(first + at + i + l);
     STORE(__global, z + at + i, mine(LOAD(__private, x)));
   }
 }
@@ -47,10 +58,11 @@ __kernel void judge(ulong first, __global float const *found, __global float *wo
   float largest = worst[get_group_id(0)];
   for (int i = 0; i < EACH; ++i)
   {
-    float x = as_float((uint) min((first + at + i) * STRIDE, (1UL << 32) - 1)), z = found[at + i];
+    float x = number(first + at + i), z = found[at + i];
     double exact = FUNCTION((double) x), size = fabs(exact);
     float rounded = (float) exact, error;
     if (isnan(exact)) error = isnan(z) ? 0 : INFINITY;
+    else if (z == 0 && size < LEAST) error = 0;
     else if (isinf(rounded) || z == rounded) error = z == rounded ? 0 : INFINITY;
     else error = (float) (fabs(z - exact) / ldexp(1.0, max(size > 0 ? ilogb(size) : -126, -126) - 23));
     if (!(error <= largest)) largest = error;
@@ -59,6 +71,8 @@ __kernel void judge(ulong first, __global float const *found, __global float *wo
 }
 """
 """A kernel of its own: it is the same for all lanes, and its functions of float64 take long to compile."""
+COMPOSED = {"sigmoid": ("1 / (1 + exp(-(x)))", 4)}
+"""Functions that are written with those: in float64, and their largest error; what float32 has no normal number for may be 0."""
 
 
 def _own(name: str, lanes: int) -> str:
@@ -66,25 +80,49 @@ def _own(name: str, lanes: int) -> str:
     return own_function(FUNCTIONS[name], "mine", lanes) + anywhere("float", lanes, POCL)
 
 
+def _over_numbers(device: cl.Device, text: str, name: str, **meanings: object) -> Callable[..., object]:
+    """A kernel over the numbers from one on, with words defined before its text; built as generated kernels are."""
+    words = "".join(f"#define {word} {meaning}\n" for word, meaning in (meanings | {"EACH": EACH}).items())
+    queue = queue_of(device)
+    kernel = cl.Kernel(Loaded(Executable(words + _NUMBER + text, OPTIONS, (), ()), queue.context).program, name)
+    return lambda first, *arrays: kernel(queue, (GROUPS,), (1,), np.uint64(first), *(array.data for array in arrays))
+
+
+def _largest_error(device: cl.Device, exact: str, compute: Callable[[int, cla.Array], object], least: str = "0") -> float:
+    """Units in the last place, of what ``compute`` writes into an array for the numbers from one on.
+
+    ``exact``: the function of ``x`` in float64. Results whose size is below ``least`` may be 0.
+    """
+    judge = _over_numbers(device, _JUDGE, "judge", **{"FUNCTION(x)": exact, "LEAST": least})
+    found, largest = (cla.zeros(queue_of(device), size, np.float32) for size in (GROUPS * EACH, GROUPS))
+    for first in range(0, -(-(1 << 32) // STRIDE), GROUPS * EACH):
+        compute(first, found)
+        judge(first, found, largest)
+    return float(largest.get().max())
+
+
 @pytest.mark.parametrize("lanes", [16] if SLOW else [4, 8, 16])
 @pytest.mark.parametrize("name", LARGEST)
-def test_largest_errors(name: str, lanes: int) -> None:
-    words = {"LANES": lanes, "STRIDE": f"{STRIDE}UL", "EACH": EACH, "FUNCTION": name}
-    words |= {"STORE": f"set_float{lanes}", "LOAD": f"get_float{lanes}"}
-    head = "".join(f"#define {word} {meaning}\n" for word, meaning in words.items())
-    queue = queue_of(find_device())
-    compute, judge = (
-        cl.Kernel(Loaded(Executable(head + text, OPTIONS, (), ()), queue.context).program, kernel)
-        for kernel, text in (("compute", _own(name, lanes) + _COMPUTE), ("judge", _JUDGE))
-    )
-    found = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4 * GROUPS * EACH)
-    worst = np.zeros(GROUPS, np.float32)
-    largest = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=worst)
-    for first in range(0, -(-(1 << 32) // STRIDE), GROUPS * EACH):
-        compute(queue, (GROUPS,), (1,), np.uint64(first), found)
-        judge(queue, (GROUPS,), (1,), np.uint64(first), found, largest)
-    cl.enqueue_copy(queue, worst, largest)
-    assert 0 < worst.max() <= LARGEST[name], f"{name}: {worst.max()} units in the last place"
+def test_largest_errors(name: str, lanes: int, processor: cl.Device) -> None:
+    words = {"LANES": lanes, "STORE": f"set_float{lanes}", "LOAD": f"get_float{lanes}"}
+    compute = _over_numbers(processor, _own(name, lanes) + _COMPUTE, "compute", **words)
+    worst = _largest_error(processor, f"{name}(x)", compute)
+    assert 0 < worst <= LARGEST[name], f"{name}: {worst} units in the last place"
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_largest_errors_of_compositions(name: str, processor: cl.Device) -> None:
+    """Of kernels as they are generated."""
+    exact, most = COMPOSED[name]
+    program = ff.compile(ff.cascade(f"Z[m] = {name}(A[m])", sizes={"M": GROUPS * EACH}), processor)
+    fill, numbers = _over_numbers(processor, _FILL, "fill"), cla.zeros(queue_of(processor), GROUPS * EACH, np.float32)
+
+    def compute(first: int, found: cla.Array) -> None:
+        fill(first, numbers)
+        program(A=numbers, out={"Z": found})
+
+    worst = _largest_error(processor, exact, compute, least="0x1p-126")
+    assert 0 < worst <= most, f"{name}: {worst} units in the last place"
 
 
 def _run(source: str, kernel: str, groups: int, *arrays: np.ndarray) -> None:
