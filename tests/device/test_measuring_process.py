@@ -78,6 +78,12 @@ def test_a_sample_in_the_process_that_is_asked_for_after_so_long_a_run_up() -> N
         assert not any(process.held for process in processes._processes if process is not None)
 
 
+def test_a_sample_says_what_a_run_takes_of_the_cores(processes: MeasuringProcesses) -> None:
+    assert processes.load([loading(80, GOOD)], 60)[80].outcome is Outcome.ok
+    sample = processes.sample(80, 200, longest_s=1, timeout_s=60)
+    assert sample.processor_ns is not None and sample.processor_ns > 0 and 0 <= sample.waited <= 1
+
+
 @pytest.mark.parametrize("asked", ["load", "sample", "drop"])
 def test_an_answer_that_an_interrupt_kept_from_being_read_is_not_taken_for_the_next(
     processes: MeasuringProcesses, monkeypatch: pytest.MonkeyPatch, asked: str

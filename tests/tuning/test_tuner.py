@@ -30,7 +30,7 @@ from feinsum_fuse.tuning.measuring import Measured, Measuring
 from feinsum_fuse.tuning.preparation import Prepared, prepare
 from feinsum_fuse.tuning.task import Reporter, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
-from feinsum_fuse.tuning.tuning_run import ordered
+from feinsum_fuse.tuning.tuning_run import is_gain, ordered
 
 from .spaces import DEVICE_FILE, WORKLOAD, Here, product
 
@@ -213,6 +213,20 @@ def test_behind_the_default_mapping_comes_what_does_not_beat_it() -> None:
     assert ordered([default, equal, lucky], 0)[0] is default
     assert ordered([equal, faster, default, lucky], 2)[:2] == [faster, default]
     assert ordered([equal, faster], None)[0] is faster
+
+
+def test_where_others_have_a_part_of_the_cores_a_gain_is_one_in_processor_time_too() -> None:
+    """The clock says by how much a program is slowed down by them, too."""
+
+    def run(milliseconds: float, processor: float | None, waited: float) -> list[Sample]:
+        own = None if processor is None else processor * 1e6
+        return [Sample(milliseconds * 1e6 * (1 + k % 3 / 9), None, 1, False, own, waited) for k in range(9)]
+
+    for waited, expected in ((0.02, True), (0.4, False)):
+        assert is_gain(run(3, 8.1, waited), run(4, 8.0, waited), 3) is expected
+        assert is_gain(run(3, 6.0, waited), run(4, 8.0, waited), 3)
+        assert is_gain(run(3, None, waited), run(4, None, waited), 3)
+        assert not is_gain(run(4, 6.0, waited), run(4, 8.0, waited), 3)  # it leaves a core idle
 
 
 def test_what_is_slower_when_called_gives_way_to_the_default_mapping(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

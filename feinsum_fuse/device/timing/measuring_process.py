@@ -71,6 +71,10 @@ class Sample:
     event_ns: float | None
     runs: int
     sliced: bool
+    processor_ns: float | None = None
+    """Of all cores together; ``None`` where the device is no processor."""
+    waited: float = 0.0
+    """The part of the time in which its threads wanted a core that others had it, from 0 to 1."""
 
 
 class ProcessDiedError(DeviceError):

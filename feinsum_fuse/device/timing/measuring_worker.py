@@ -24,6 +24,7 @@ from ..catalogue import DeviceInfo
 from ..checking.verification import verify
 from ..runtime.first_run import FirstRun, FirstRunFailure
 from ..runtime.worker import die_with_parent, opened
+from .effort import Effort
 from .outcome import Outcome
 from .resident import Resident, SharedBuffers
 from .timing import LONG_RUN_NS
@@ -45,6 +46,7 @@ class _Worker:
         )
         self.slice = SLICE_GROUPS * max(1, info.units)
         self.queue, self.sharing = opened(info)
+        self.is_processor = bool(self.queue.device.type & cl.device_type.CPU)
         self.timing = cl.CommandQueue(self.queue.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.held: dict[int, Resident] = {}
         self.shared: SharedBuffers = {}
@@ -101,10 +103,12 @@ class _Worker:
             resident.run(1)
             if time.perf_counter_ns() - begin >= warm_ns:
                 break
+        effort = Effort()
         start = time.perf_counter_ns()
         own = resident.run(runs)
         elapsed = time.perf_counter_ns() - start
-        self.answer(host_ns=elapsed / runs, event_ns=sum(own) / len(own) if own else None, runs=runs, sliced=False)
+        shared = {"processor_ns": effort.processor_ns / runs, "waited": effort.waited} if self.is_processor else {}
+        self.answer(host_ns=elapsed / runs, event_ns=sum(own) / len(own) if own else None, runs=runs, sliced=False, **shared)
 
     def drop(self, key: int) -> None:
         """Give up a program, and the memory that it was the last to use."""
