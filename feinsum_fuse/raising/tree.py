@@ -113,9 +113,13 @@ class TreeMaker:
                 rest = [] if self.is_bare else rest_of(path, self.cascade)
                 return [*nodes, *rest, Compute(path.einsum, self.machinery.unit)]
             node = loop_node(paths, depth, self.machinery, self.written_out, self.in_space)
-            is_idle = self.is_bare and type(node) is Temporal and all(path.loops[depth].extent == 1 for path in paths)
+            is_idle = all(self._is_idle(path.loops[depth]) for path in paths)
             nodes += [node] if node is not None and not is_idle else []
             depth += 1
+
+    def _is_idle(self, loop: For) -> bool:
+        """Whether a loop is left to lowering."""
+        return self.is_bare and loop.extent == 1 and loop.binding == "loop"
 
     def _branches(self, groups: Sequence[list[EinsumPath]], depth: int, waiting: Sequence[HeldTile]) -> list[Node]:
         """Branches one after another; what some of them share is held above them."""
@@ -194,7 +198,7 @@ class TreeMaker:
         kinds = []
         for loop in path.loops[depth:]:
             ref = path.ref(loop)
-            if ref is None:
+            if ref is None or self._is_idle(loop):
                 continue
             plain = loop.binding == "loop" or (loop.binding == "unroll" and ref not in self.written_out)
             kinds.append(relevance(access, ref.variable) if plain else Relevance.NONE)
@@ -206,15 +210,19 @@ class TreeMaker:
         return not tile.is_backing and all(self._landing(path, tile, depth) == tile.depth - depth for path in users)
 
     def _idle_loop(self, paths: Sequence[EinsumPath], tile: HeldTile, depth: int) -> Temporal | None:
-        """A loop of one iteration, which holds up a reservation, over a rank variable that does not index the tensor."""
+        """A loop of one iteration, which holds up a reservation, over a rank variable that does not index the tensor, and that no loop
+        below is over: that one would stand here then.
+        """
+        below = {ref.variable for path in paths for loop in path.loops[depth:] if (ref := path.ref(loop)) is not None}
         for variable in self.cascade.einsum(paths[0].einsum).variables:
-            irrelevant = all(
+            if variable in below:
+                continue
+            if all(
                 variable in self.cascade.einsum(p.einsum).sizes
                 and relevance(window(self.accesses[p.einsum], tile.tensor), variable) is Relevance.NONE
+                and self._current(p, variable, depth) == 1
                 for p in paths
-            )
-            tiles = {self._current(path, variable, depth) for path in paths}
-            if irrelevant and tiles == {1}:
+            ):
                 return Temporal(variable, 1)
         return None
 
@@ -250,10 +258,11 @@ class HeldTile:
 def held_tiles(nest: Nest, paths: Sequence[EinsumPath], hoists: Hoists) -> list[HeldTile]:
     """The tiles of a nest in the order in which they were made; partial results of parallel reductions, which follow from the loops, apart.
 
-    Copies of one tensor for the same Einsums at the same place are one node of a LoopTree.
+    Copies of one tensor for the same Einsums at the same place are one node of a LoopTree, where none is filled from another.
     """
-    found: dict[tuple[str, MemoryKind, int, frozenset[str]], HeldTile] = {}
-    einsums_of = _users(nest)
+    found: dict[tuple[str, MemoryKind, int, frozenset[str], int], HeldTile] = {}
+    outside = _outside(nest)
+    einsums_of = _users(nest, outside)
     for number, tile in enumerate(nest.tiles.values()):
         uses = [(above, s) for above, s in nest.points if tile.name in {place.source for place in (s.target, *s.operands)}]
         if not uses or _is_partial(tile, uses):
@@ -269,25 +278,39 @@ def held_tiles(nest: Nest, paths: Sequence[EinsumPath], hoists: Hoists) -> list[
         depth = _moved_in(tile, before, users[0], depth, hoists)
         kind = _kind(tile, users, depth)
         names = frozenset(path.einsum for path in users)
-        found.setdefault((tile.tensor, kind, depth, names), HeldTile(tile.tensor, kind, depth, names, not moving, number))
+        through = _through(tile.name, outside)
+        found.setdefault((tile.tensor, kind, depth, names, through), HeldTile(tile.tensor, kind, depth, names, not moving, number))
     return list(found.values())
 
 
-def _users(nest: Nest) -> dict[str, frozenset[str]]:
-    """Tile -> the Einsums that read or write it, or a tile that is filled from it or stored there."""
+_Outside = dict[str, set[str]]
+"""Tile -> those that it is filled from, or stored to."""
+
+
+def _outside(nest: Nest) -> _Outside:
     found: dict[str, set[str]] = {name: set() for name in nest.tiles}
-    outer: dict[str, set[str]] = {name: set() for name in nest.tiles}
     for _, s in nest.points:
         near, far = (s.target.source, [p.source for p in s.operands])
-        for name in (near, *far):
-            if name in found:
-                found[name].add(s.einsum)
         if s.role in {"fetch", "reload", "drain"}:
-            inner, outside = (near, far) if s.role != "drain" else (far[0], [near])
-            if inner in outer:
-                outer[inner] |= found.keys() & set(outside)
+            inner, outer = (near, far) if s.role != "drain" else (far[0], [near])
+            if inner in found:
+                found[inner] |= found.keys() & set(outer)
+    return found
+
+
+def _through(name: str, outside: _Outside) -> int:
+    """How many tiles lie between one and main memory."""
+    return max((1 + _through(other, outside) for other in outside[name]), default=0)
+
+
+def _users(nest: Nest, outside: _Outside) -> dict[str, frozenset[str]]:
+    """Tile -> the Einsums that read or write it, or a tile that is filled from it or stored there."""
+    found: dict[str, set[str]] = {name: set() for name in nest.tiles}
+    for _, s in nest.points:
+        for name in {s.target.source, *(p.source for p in s.operands)} & found.keys():
+            found[name].add(s.einsum)
     for _ in range(len(found)):
-        for name, others in outer.items():
+        for name, others in outside.items():
             for other in others:
                 found[other] |= found[name]
     return {name: frozenset(einsums) for name, einsums in found.items()}

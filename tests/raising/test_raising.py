@@ -38,6 +38,10 @@ TREES = [
     pytest.param(135, id="a tile that is read through another tile"),
     pytest.param(200, id="a partial result over one element"),
     pytest.param(9179, id="one node that is two tiles"),
+    pytest.param(15065, id="two nodes at one place, the inner tile filled from the outer one"),
+    pytest.param(15159, id="a loop of one iteration that the tree has in one branch and not in the other"),
+    pytest.param(14028, id="a loop of one iteration below the tile that one would hold up"),
+    pytest.param(16090, id="a tile of Einsums that do not have the same rank variables"),
 ]
 SLOW_TREES = [
     pytest.param(9148, id="three loops over work-items, outermost in their own order"),
