@@ -1,17 +1,20 @@
-"""How many kernels ``ff.raise_mapping`` gives the LoopTree of: ``python -m benchmarks.raised [--trees 250] [--first 0] [--output FILE]``.
+"""How many kernels ``ff.raise_mapping`` gives the LoopTree of: ``python -m benchmarks.raised count [--trees 250] [--first 0 5000]``.
 
-Two kinds are counted. Random trees, each lowered to a kernel: its tree comes back if it lowers to the same text. And kernels of somebody
-else's, those of :mod:`~benchmarks.foreign_cases` as they are written and as compilers put their loops on groups and work-items: there a
-tree counts that can be lowered. Nothing runs and nothing is timed. What is refused is listed with its reason.
+Three kinds are counted. The mappings of the examples, and random trees, so many from each of these seeds on: each is lowered to a kernel,
+and its tree comes back if it lowers to the same text. And kernels of somebody else's, those of :mod:`~benchmarks.foreign_cases` as they are
+written and as compilers put their loops on groups and work-items: there a tree counts that can be lowered. Nothing runs and nothing is
+timed. What is refused is listed with its reason.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +33,19 @@ RAISED = "raised"
 OTHER_TEXT = "another text"
 """What may not happen: the raised tree lowers to another kernel."""
 NO_KERNEL = "no kernel"
-"""A random tree that lowering refuses says nothing of raising."""
+"""A mapping that lowering refuses says nothing of raising."""
 DATA = Path(__file__).with_name("raised.json")
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def _lowered(spec: Spec) -> lp.TranslationUnit:
     return ff.lower(spec).apply(ff.cascade(spec).kernel())
 
 
-def of_tree(seed: int) -> str:
-    """What becomes of the kernel of a random tree: one of the words above, or why it is refused."""
+def of_spec(spec: Spec) -> str:
+    """What becomes of the kernel of a mapping: one of the words above, or why it is refused."""
     try:
-        kernel = _lowered(random_tree(seed).spec)
+        kernel = _lowered(spec)
     except Error:
         return NO_KERNEL
     try:
@@ -61,11 +65,17 @@ def of_foreign(kernel: lp.TranslationUnit) -> str:
     return RAISED
 
 
-def outcomes(trees: range) -> Iterator[tuple[str, str, str]]:
+def outcomes(trees: Sequence[range]) -> Iterator[tuple[str, str, str]]:
     """(kind of kernel, its name, outcome)."""
+    for arch, mapping in product(("cpu", "gpu", "own"), sorted(EXAMPLES.glob("*/mapping*.yaml"))):
+        architecture = mapping.parent / "arch.yaml" if arch == "own" else EXAMPLES / f"{arch}.yaml"
+        with contextlib.suppress(Error):  # a mapping that names another architecture's components
+            spec = ff.load(mapping.parent / "workload.yaml", mapping, architecture)
+            yield f"examples, {arch}", f"{mapping.parent.name}/{mapping.stem}", of_spec(spec)
     forms: dict[str, Callable[[lp.TranslationUnit], lp.TranslationUnit]] = {"as written": lambda kernel: kernel, "on groups": parallelised}
-    for seed in trees:
-        yield "random tree", str(seed), of_tree(seed)
+    for seeds in trees:
+        for seed in seeds:
+            yield f"random trees from {seeds.start}", str(seed), of_spec(random_tree(seed).spec)
     for form, changed in forms.items():
         for name, case in CASES.items():
             yield f"foreign, {form}", name, of_foreign(changed(case.kernel()))
@@ -89,12 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verb", choices=["count", "report"], help="count: make and raise them; report: print what was counted")
     parser.add_argument("--trees", type=int, default=250)
-    parser.add_argument("--first", type=int, default=0, help="the first random tree's seed")
+    parser.add_argument("--first", type=int, default=[0], nargs="+", help="seeds of the first random trees")
     parser.add_argument("--output", type=Path, default=DATA)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.verb == "count":
-        found = list(outcomes(range(given.first, given.first + given.trees)))
+        found = list(outcomes([range(first, first + given.trees) for first in given.first]))
         given.output.write_text(json.dumps(found, indent=0) + "\n")
     rows: list[Any] = json.loads(given.output.read_text())
     print(report([(str(kind), str(name), str(outcome)) for kind, name, outcome in rows]))

@@ -239,6 +239,11 @@ class Arch:
         """All leaves, in document order."""
         return tuple(_leaves(self.nodes))
 
+    @property
+    def energies_assumed(self) -> bool:
+        """Whether the energies of its actions are assumed and were not measured, as those that a calibration writes are."""
+        return bool(self.variables.get("assumed_energies"))
+
     @cached_property
     def fanouts(self) -> dict[str, tuple[Fanout, ...]]:
         """Component or array -> its spatial dimensions, for all that have any."""

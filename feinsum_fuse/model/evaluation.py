@@ -130,6 +130,7 @@ def _prediction(spec: Spec, result: Estimate) -> Prediction:
         sizes=table((components,), (((leaf.name,), leaf.size) for leaf in arch.components if isinstance(leaf, Memory))),
         usage=table((einsums, components, dimensions), (((name, *key), n) for name, item in items for key, n in item.usage.items())),
         n_instances=spec.workload.n_instances,
+        energies_assumed=arch.energies_assumed,
         area={leaf.name: area(leaf) * count_of[leaf.name] for leaf in arch.components if leaf.area},
     )
 

@@ -19,6 +19,7 @@ from .accelforge.energy import instances
 from .accelforge.latency import component_latency
 from .accelforge.tile import values
 from .hardware.placement import place_caches
+from .prediction import joules_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +34,8 @@ class Bounds:
     """Least energy of these actions, leakage left out."""
     omitted: tuple[str, ...] = ()
     """Networks, whose hops are not counted: the floor holds with them, and may lie far below what they cost."""
+    energies_assumed: bool = False
+    """Whether the architecture's energies are assumed, as those of a calibration are."""
 
     @property
     def latency(self) -> float:
@@ -49,7 +52,8 @@ class Bounds:
             [name, f"{seconds:.6g}", ", ".join(f"{count:.6g} {action}" for (owner, action), count in self.actions.items() if owner == name)]
             for name, seconds in self.seconds.items()
         ]
-        head = f"Bounds: at least {self.latency:.6g} s ({self.bottleneck}) and {self.energy:.6g} J in actions"
+        head = f"Bounds: at least {self.latency:.6g} s ({self.bottleneck}) and "
+        head += f"{joules_text(self.energy, assumed=self.energies_assumed)} in actions"
         head += f"; hops across {', '.join(self.omitted)} are not counted" if self.omitted else ""
         return f"{head}\n\n{table(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
@@ -83,7 +87,8 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     for name in dict.fromkeys(name for name, _ in actions):
         calls = {action: n / count_of[name] for (owner, action), n in actions.items() if owner == name}
         seconds[name] = float(component_latency(arch.component(name), calls, names))
-    return Bounds(seconds, actions, energy, tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network)))
+    omitted = tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network))
+    return Bounds(seconds, actions, energy, omitted, arch.energies_assumed)
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,15 @@ class Prediction(InNotebooks):
     """Of the kernel model, s: one in ten kernels of this kind (:mod:`~feinsum_fuse.model.kernel.interval`) was faster; else 0."""
     latency_high: float = 0.0
     """One in ten was slower than this."""
+    energies_assumed: bool = False
+    """Whether the architecture's energies are assumed, as those of a calibration are: then this energy is, too."""
     area: Mapping[str, float] = field(default_factory=dict, compare=False)
     """Component -> m^2 of all of its instances, where the architecture says it; no part of the JSON."""
+
+    @property
+    def energy_text(self) -> str:
+        """The energy with its unit, marked where it is assumed."""
+        return joules_text(self.energy, assumed=self.energies_assumed)
 
     @property
     def energy_delay_product(self) -> float:
@@ -203,7 +210,7 @@ class Prediction(InNotebooks):
 
     def __repr__(self) -> str:
         parts = f"{self.dynamic_energy:.6g} J in actions, {self.total_leak_energy:.6g} J leaked"
-        lines = [f"Prediction: {self.latency:.6g} s, {self.energy:.6g} J ({parts})"]
+        lines = [f"Prediction: {self.latency:.6g} s, {self.energy_text} ({parts})"]
         if self.n_instances != 1:
             lines[0] += f", all {self.n_instances} instances together"
         if self.latency_high:
@@ -227,6 +234,11 @@ class Prediction(InNotebooks):
     def _share(self, memory: str, bits: float) -> str:
         size = self.sizes[memory]
         return "of inf" if math.isinf(size) else f"{100 * bits / size:.2f}%" if size else "of 0"
+
+
+def joules_text(joules: float, *, assumed: bool) -> str:
+    """Energy with its unit, marked where it stands on energies of actions that nobody measured."""
+    return f"{joules:.6g} J{' by assumed energies' if assumed else ''}"
 
 
 Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]
@@ -291,6 +303,8 @@ class PredictionText(StrictModel):
     """Predictions that were stored earlier lack it."""
     latency_low: IntervalEnd = 0.0
     latency_high: IntervalEnd = 0.0
+    energies_assumed: Annotated[bool, Field(exclude_if=lambda assumed: not assumed)] = False
+    """Written only where it is so; predictions that were stored earlier do not say it."""
     tables: TablesText
 
     @classmethod

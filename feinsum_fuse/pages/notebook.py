@@ -141,7 +141,7 @@ def breakdown_html(value: Breakdown) -> str:
 @presentation.html.register
 def prediction_html(value: Prediction) -> str:
     """Totals, Einsums, components, and what time and energy go into."""
-    title = f"Prediction: {time_text(value.latency)}, {value.energy:.6g} J"
+    title = f"Prediction: {time_text(value.latency)}, {value.energy_text}"
     low, high = value.latency_low, value.latency_high
     within = f"8 in 10 kernels of this kind took {time_text(low)} to {time_text(high)}. " if high else ""
     floor = f"Floor: at least {time_text(value.least_latency)}." if value.least_latency else ""

@@ -172,7 +172,7 @@ def _figures(case: Case) -> list[tuple[str, str]]:
     if predicted.predicted_floor:
         found.append(("roofline floor", f"{time_text(predicted.predicted_floor)}, by {predicted.predicted_floor_by}"))
     if predicted.prediction.energy:
-        found.append(("predicted energy", f"{predicted.prediction.energy:.4g} J"))
+        found.append(("predicted energy", predicted.prediction.energy_text))
     shares = ", ".join(f"{name} {share:.0%}" for name, share in predicted.shares.items() if share >= 0.05)
     return [*found, ("bound by", shares)] if shares else found
 

@@ -24,18 +24,20 @@ class SweptPoint:
     floor: float
     bound_by: Mapping[str, str]
     """Einsum -> the component that bounds it."""
+    energies_assumed: bool = False
 
     @classmethod
     def of(cls, label: str, values: Mapping[str, VariableValue], found: Prediction, floor: Bounds) -> SweptPoint:
         """What was predicted."""
         slow = {str(einsum): str(component) for einsum, component in found.bottleneck.items()}
-        return cls(label, values, found.latency, found.energy, floor.latency, slow)
+        return cls(label, values, found.latency, found.energy, floor.latency, slow, found.energies_assumed)
 
     def row(self) -> list[str]:
         """Its cells in the table."""
         ratio = f"{self.latency / self.floor:.2f}" if self.floor else "-"
         bound = ", ".join(dict.fromkeys(self.bound_by.values()))
-        cells = [*map(str, self.values.values()), time_text(self.latency), time_text(self.floor), ratio, f"{self.energy:.4g} J", bound]
+        energy = f"{self.energy:.4g} J{', assumed' if self.energies_assumed else ''}"
+        cells = [*map(str, self.values.values()), time_text(self.latency), time_text(self.floor), ratio, energy, bound]
         return [self.label, *cells]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+from constantdict import constantdict
 
 from feinsum_fuse import Error, ModelError, loads, predict
 from feinsum_fuse.model import Prediction, bounds
+from feinsum_fuse.report.sweep import SweptPoint
 from tests.model.specs import arch, chain
 
 
@@ -110,3 +113,16 @@ mapping:
 """
     with pytest.raises(Error, match="Z"):
         predict(loads(text + arch()))
+
+
+def test_assumed_energies_are_marked_wherever_they_are_printed() -> None:
+    """A calibration measures times and assumes energies: what it predicts says so, and so does what was stored of it."""
+    spec = chain(2)
+    assert spec.arch is not None
+    assumed = replace(spec, arch=replace(spec.arch, variables=constantdict({"assumed_energies": 1.0})))
+    found = predict(assumed)
+    for marked, plain in ((found, predict(spec)), (bounds(assumed), bounds(spec))):
+        assert "by assumed energies" in str(marked) and "assumed" not in str(plain)
+    assert Prediction.from_json(found.to_json()).energies_assumed
+    assert "energies_assumed" not in predict(spec).to_json()
+    assert "assumed" in SweptPoint.of("fused", {}, found, bounds(assumed)).row()[-2]

@@ -40,7 +40,7 @@ def shown(record: Record) -> FactParts:
         found.append(("largest relative error", f"{measured.error:.1e} of {measured.tolerance:.1e} allowed"))
     parts["Measurement"] = found
     if prediction is not None:
-        parts["Prediction"] = [("latency", time_text(prediction.latency)), ("energy", f"{prediction.energy:.4g} J")]
+        parts["Prediction"] = [("latency", time_text(prediction.latency)), ("energy", prediction.energy_text)]
         if prediction.least_latency:
             parts["Prediction"].append(("floor", time_text(prediction.least_latency)))
         if math.isfinite(measured.median):

@@ -78,7 +78,7 @@ class ModelsCompared:
                 refused[trial.label] = error.message
                 continue
             joules = trial.predicted.prediction.energy / trial.predicted.n_instances
-            assumed = bool(trial.spec.arch.variables.get("assumed_energies"))
+            assumed = trial.spec.arch.energies_assumed
             rows.append(ModelledTimes(trial.label, trial.measurement.median, models, joules, assumed))
         return cls(tuple(rows), tuple(counters), refused)
 
