@@ -1,6 +1,7 @@
 """``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured, and ``models`` those of AccelForge's formulas
 with one term more at a time; ``residuals`` what intervals are made of, with each workload left out, and ``processors`` with each
-processor left out; ``corrected`` whether a correction that is learned from other workloads ranks better; the other verbs measure.
+processor left out; ``figures`` what other values of assumed figures would do; ``corrected`` whether a correction that is learned from other
+workloads ranks better; the other verbs measure.
 
 ``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
@@ -20,15 +21,16 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "processors", "corrected"])
+    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
-    parser.add_argument("--device", default="", help="a processor's folder below data; default: epyc_zen5, for residuals all")
+    parser.add_argument("--device", default="", help="a processor's folder below data; default: all; for judging and measuring epyc_zen5")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
     parser.add_argument("--count", type=int, default=0, help="prepare: draw further mappings until a workload has so many")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
+    every = [Device(name) for name in ([given.device] if given.device else sorted(folder.name for folder in DATA.iterdir()))]
     cases = tuple(given.cases or ((*KNOWN, *UNSEEN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
@@ -38,7 +40,7 @@ def main() -> None:
     if given.verb == "models":
         from . import models
 
-        print(models.report(device, cases))
+        print(models.report([device] if given.device else every, cases))
         return
     if given.verb == "corrected":
         from . import corrected
@@ -48,7 +50,12 @@ def main() -> None:
     if given.verb == "residuals":
         from . import residuals
 
-        print(residuals.report([Device(name) for name in ([given.device] if given.device else sorted(f.name for f in DATA.iterdir()))]))
+        print(residuals.report(every))
+        return
+    if given.verb == "figures":
+        from . import figures
+
+        print(figures.report(every))
         return
     if given.verb == "processors":
         from . import residuals

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from feinsum_fuse.device.timing.measurement import time_text
 from feinsum_fuse.errors import ModelError
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
@@ -15,8 +18,26 @@ from .cases import Device
 from .measuring import seconds
 
 
-def agreements(device: Device, case: str) -> tuple[int, dict[str, Agreement]]:
-    """How many measured mappings every model takes, and model -> its figures for them; none for fewer than two mappings."""
+@dataclass(frozen=True)
+class Modelled:
+    """One workload on one processor, over the mappings that every model takes."""
+
+    case: str
+    of: int
+    """Mappings that were measured."""
+    measured: tuple[float, ...]
+    """Seconds of those that every model takes."""
+    models: Mapping[str, Agreement]
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its cells in the table."""
+        times = f"{time_text(min(self.measured))} to {time_text(max(self.measured))}"
+        return self.case, f"{len(self.measured)} of {self.of}", times, *(_cell([self.models[model]]) for model in MODELS)
+
+
+def modelled(device: Device, case: str) -> Modelled | None:
+    """The figures of a workload's mappings; ``None`` for fewer than two of them."""
     found = device.samples(case)
     specs = device.mapped(case) if found else []
     measured, predicted = [], []
@@ -25,19 +46,22 @@ def agreements(device: Device, case: str) -> tuple[int, dict[str, Agreement]]:
             predicted.append(by_model(specs[number]))
             measured.append(seconds(samples))
     if len(measured) < 2:
-        return len(measured), {}
-    return len(measured), {model: Agreement.of([one[model] for one in predicted], measured) for model in MODELS}
+        return None
+    agreements = {model: Agreement.of([one[model] for one in predicted], measured) for model in MODELS}
+    return Modelled(case, len(found), tuple(measured), agreements)
 
 
-def report(device: Device, cases: tuple[str, ...]) -> str:
-    """Spearman, mean error and bias by model: a row for each workload, over the mappings that all models take, and one of medians."""
-    every = {case: (count, found) for case in cases for count, found in [agreements(device, case)] if found}
-    rows = [
-        (case, f"{count} of {len(device.samples(case))}", *(_cell([found[model]]) for model in MODELS))
-        for case, (count, found) in every.items()
-    ]
-    rows.append(("median", "", *(_cell([found[model] for _, found in every.values()]) for model in MODELS)))
-    return table(("workload", "mappings", *MODELS), rows)
+def report(devices: Sequence[Device], cases: tuple[str, ...]) -> str:
+    """Spearman, mean error and bias by model: for each folder of data a row for each workload and one of medians; last these together."""
+    parts, medians = [], []
+    for device in devices:
+        found = [one for case in cases if (one := modelled(device, case)) is not None]
+        if found:
+            last = [_cell([one.models[model] for one in found]) for model in MODELS]
+            rows = [*(one.row for one in found), ("median", "", "", *last)]
+            parts.append(f"{device.name}\n{table(('workload', 'mappings', 'measured', *MODELS), rows)}")
+            medians.append((device.name, str(len(found)), str(sum(len(one.measured) for one in found)), *last))
+    return "\n\n".join([*parts, table(("medians", "workloads", "mappings", *MODELS), medians)])
 
 
 def _cell(some: list[Agreement]) -> str:

@@ -34,9 +34,9 @@ SAMPLE_SECONDS = 2e-3
 FIGURES: dict[str, Assumed] = {
     "line_bytes": Assumed(Target.line_bytes, "a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
     "vector_registers": Assumed(Target.vector_registers, "x86-64 before AVX-512, which has 32 (Intel SDM 1, 14.1 and 15.2)"),
-    "times_lost": Assumed(2.0, "times the part counted on from which on nothing is kept; in between a part is; compared below"),
+    "times_lost": Assumed(2.0, "times the part counted on from which on nothing is kept; in between a part is; fitted, below"),
     "lookahead_operations": Assumed(256, "reorder buffer of Zen 3 (Fog, Microarchitecture, 23); 235 measured on a Zen 5"),
-    "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; compared below"),
+    "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; fitted to measured kernels, below"),
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
     "store_queue": Assumed(64, "stores that wait for their lines while a core goes on (Fog, Microarchitecture: Zen 3; Intel's 56 to 72)"),
@@ -48,8 +48,11 @@ FIGURES: dict[str, Assumed] = {
 }
 """Name in ``arch.variables`` -> what is assumed.
 
-Five of them have no probe, nor does a system say them. What other values would do, as means over the workloads of
-``benchmarks/fidelity`` of Spearman's correlation and the mean error:
+Three of them have no probe, nor does a system say them: ``cache_share``, ``times_lost`` and ``store_queue``. A walk through a growing set
+says different things of different caches (of a Zen 5's first cache all is kept, of its second three quarters), and kernels use all of
+them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15 ``followed_rows``, and 1.6 and 2.3
+KiB for ``far_bytes``. ``python -m benchmarks.fidelity figures`` prints what other values would do, as means over the workloads of
+``benchmarks/fidelity`` of Spearman's correlation and the mean error. When they were chosen it was this:
 
 ============= ===== ================= ================= =================
 figure        value Zen 5, 26         Zen 4, 29         Xeon, 11

@@ -18,8 +18,10 @@ from ...formats.workload import Workload
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
+from . import foresight
 from .caches import Cache, caches
 from .core_probes import CHAIN_OPERATIONS, CoreBench
+from .foresight import ForesightBench
 from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
@@ -120,6 +122,9 @@ class _Session:
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
             self.probes |= dict(self._in_core())
+        if not self.quick and device.type & cl.device_type.CPU:
+            ahead = ForesightBench(self.bench, self._outside())
+            self.probes |= {f"ahead {name}": probe for name, probe in ahead.probes()}
 
     def _in_core(self) -> Iterator[tuple[str, Probe]]:
         """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
@@ -288,6 +293,8 @@ class _Session:
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result |= dict(self.overlap_losses())
         result["lookahead_operations"] = self.lookahead_operations()
+        if any(name.startswith("ahead ") for name in self.probes):
+            result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value)
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
         result |= dict(self.together())
