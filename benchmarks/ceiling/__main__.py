@@ -1,174 +1,174 @@
-"""``python -m benchmarks.ceiling [NAMES]``: hand-written kernels, our default mappings and NumPy, in turns in one process.
+"""``python -m benchmarks.ceiling time|mix|report [NAMES]``: kernels by hand beside our programs, class by class.
 
-Times are seconds of all cores together (``time.process_time``): on a machine that is shared they say what a kernel costs, while the clock
-on the wall says what else runs. They do not say whether all cores have work. NumPy's libraries are held to one thread, since their threads
-wait busily. ``plain`` is ours without rewritings (``mappings.suited``) and without lanes along reductions. ``--mix`` shows what the inner
-loop of each hand-written kernel and of ours consists of.
+``time`` takes the kernels by hand, our default mapping and what the suite's search found (``benchmarks/suite_data``) in turns in one
+process, as the suite does; the outputs by hand are compared with the reference. ``mix`` reads the inner loops from the binaries. Both write
+``benchmarks/ceiling_data/DEVICE.json``, which ``report`` prints beside the best peer and the floor of the suite's data. Sizes are the
+suite's of seed 9. ``check`` builds all and compares what is by hand, and times nothing.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-
-if "--clock" not in sys.argv:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import argparse
-import math
+import json
+import os
 import statistics
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
-from feinsum_fuse.device.catalogue import find_device, target
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import Program
-from feinsum_fuse.device.runtime.loaded_executable import KernelValue, Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
-from feinsum_fuse.mappings.choices import Given
-from feinsum_fuse.mappings.default_mapping import default_space
-from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.device.timing.resident import Resident
+from feinsum_fuse.device.timing.timing import time_together
+from feinsum_fuse.presentation import table
 
-from ..suite.__main__ import peers
-from .cases import CASES, Case
+from ..suite.__main__ import OURS, folder_of
+from .cases import CASES, SEED, Case
 from .mixes import inner_loop
 
 HERE = Path(__file__).parent
-SAMPLE = 0.05
-"""Seconds that a sample lasts at least: the system counts a process's time in ticks of 10 ms, or finer."""
-PAUSE = 0.1
-"""Seconds before a sample by the clock on the wall: threads of NumPy's libraries may go on waiting busily after its turn, in the next one's
-time."""
+DATA = HERE.parent / "ceiling_data"
+HAND = "hand"
+Known = dict[str, dict[str, Any]]
+"""Case -> what is known of it."""
 
 
-@dataclass(frozen=True)
-class HandWritten:
-    """The kernels of a case with their arguments, which live as long as they do."""
-
-    loaded: Loaded
-    values: Mapping[str, KernelValue]
-    queue: cl.CommandQueue
-
-    def __call__(self) -> None:
-        self.loaded.enqueue(self.queue)
-        self.queue.finish()
-
-
-def hand_written(case: Case, program: Program) -> HandWritten:
-    """The kernels of a case, bound to the program's inputs and to an output of their own, after their result was checked."""
-    source = (HERE / "vectors.h").read_text() + (HERE / f"{case.source or case.name}.cl").read_text()
+def hand_written(case: Case, program: Program) -> Executable:
+    """The kernels of a case; inputs and outputs are called as the program's."""
+    source = (HERE / "vectors.h").read_text() + (HERE / f"{case.source}.cl").read_text()
     given = tuple(Argument(a.name, a.dtype, a.shape, a.role) for a in program.executable.arguments if a.role != "temporary")
     options = ("-cl-mad-enable", *(f"-D{name}={value}" for name, value in case.defines.items()))
-    executable = Executable(source, options, (*given, *case.scratch), case.launches)
+    return Executable(source, options, (*given, *case.scratch), case.launches)
+
+
+def resident(executable: Executable, program: Program) -> Resident:
+    """Kernels on the program's inputs, run once, after their result was compared with the program's reference."""
     queue = queue_of(program.device)
-    loaded = Loaded(executable, queue.context)
-    values: dict[str, KernelValue] = {a.name: loaded.buffer(a.name, padding=64) for a in executable.arguments}
-    for tensor, array in program.example.inputs.items():
-        cl.enqueue_copy(queue, values[tensor], np.ascontiguousarray(array))
-    loaded.bind(values)
-    kernels = HandWritten(loaded, values, queue)
-    kernels()
+    found = Resident(Loaded(executable, queue.context), queue, program.example.inputs)
+    found.run(1)
+    outputs = found.outputs()
     for tensor, expected in program.example.expected.items():
-        found = np.empty(expected.shape, np.float32)
-        cl.enqueue_copy(queue, found, values[tensor])
-        scale = np.abs(expected).max()
-        assert np.abs(found - expected).max() <= 1e-4 * scale, f"{case.name}: wrong"
-    return kernels
-
-
-def plain_program(case: Case, device: cl.Device) -> Program:
-    """The cascade as it is written, with lanes along outputs alone."""
-    to = target(device)
-    family = Family(default_space(case.cascade(), target=to), to)
-    return ff.compile(family.spec.replace(mapping=family.mapping(Given({"sums": False}))), device)
-
-
-Clock = Callable[[], float]
-
-
-def call_seconds(subjects: dict[str, Callable[[], object]], samples: int, clock: Clock) -> dict[str, list[float]]:
-    """Seconds that one call takes, sampled in turns."""
-    runs = {}
-    for name, call in subjects.items():
-        call()
-        start = clock()
-        call()
-        runs[name] = max(1, math.ceil(SAMPLE / max(clock() - start, 1e-6)))
-    found: dict[str, list[float]] = {name: [] for name in subjects}
-    for _ in range(samples):
-        for name, call in subjects.items():
-            time.sleep(PAUSE if clock is time.perf_counter else 0)
-            call()  # with the caches as it leaves them
-            start = clock()
-            for _ in range(runs[name]):
-                call()
-            found[name].append((clock() - start) / runs[name])
+        error = np.abs(outputs[tensor] - expected).max() / np.abs(expected).max()
+        assert error <= 1e-4, f"{tensor} by hand is wrong by {error:.1e} of its largest number"
     return found
 
 
-def measured(case: Case, device: cl.Device, samples: int, clock: Clock, *, mix: bool, tune: float | None) -> str:
-    """A row of the table."""
-    program = ff.compile(ff.spec(case.cascade()), device) if tune is None else ff.tune(case.cascade(), device, seconds=tune).program
-    inputs = program.example.inputs
-    bound, plain = BoundProgram(program), BoundProgram(plain_program(case, device))
-    subjects: dict[str, Callable[[], object]] = {"ours": lambda: bound.run(1), "plain": lambda: plain.run(1)}
-    if case.launches:
-        subjects["hand"] = hand = hand_written(case, program)
-    if case.peer is not None:
-        subjects["NumPy"] = case.peer(inputs)
-    if case.peers is not None and clock is time.perf_counter:
-        subjects |= peers(case.peers, inputs)
-    seconds = call_seconds(subjects, samples, clock)
-    middle = {name: statistics.median(times) for name, times in seconds.items()}
-    peer = min(middle.keys() - {"hand", "ours", "plain"}, key=lambda name: middle[name], default="none")
-    cells = []
-    for name in ("hand", "ours", "plain", peer):
-        if name not in middle:
-            cells.append(f"{'':22}")
-            continue
-        low, _, high = statistics.quantiles(seconds[name], n=4)
-        cells.append(f"{middle[name] * 1e3:9.3f} +- {(high - low) / middle[name]:4.0%} {case.operations / middle[name] * 1e-9:6.1f}")
-    to_hand = f"{middle['hand'] / middle['ours']:6.2f}" if "hand" in middle else f"{'':6}"
-    to_peer = f"{middle[peer] / middle['ours']:6.2f}" if peer in middle else f"{'':6}"
-    unit = case.unit if clock is time.perf_counter else f"{case.unit} a core"
-    row = f"{case.name:16}{'  '.join(cells)}  {to_hand}  {to_peer}  {peer:13} {unit}"
-    if mix:
-        texts = {"ours": (program.executable.source, program.executable.options)}
-        if case.launches:
-            texts = {"hand": (hand.loaded.executable.source, hand.loaded.executable.options), **texts}
-        row += "".join(f"\n    {name:6}{inner_loop(*text, device)}" for name, text in texts.items())
-    return row
+def ours(case: Case, device: cl.Device) -> dict[str, Program]:
+    """The default mapping's program and the tuned one, of which the suite's data may have none."""
+    programs = {"default": ff.compile(ff.spec(case.cascade()), device)}
+    known = suite_data(case, device)
+    if known:
+        programs["tuned"] = ff.compile(ff.loads(known["tuned"]["mapping"]), device)
+    return programs
+
+
+def suite_data(case: Case, device: cl.Device) -> dict[str, Any]:
+    """What the suite found of a case: its tuned mapping, its floor, the peers' times."""
+    file = folder_of(device, SEED) / f"{case.name}.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def timed(case: Case, device: cl.Device, repeats: int) -> dict[str, Any]:
+    """Seconds of each: medians, and the spread of the middle half. Programs of one text are one program."""
+    programs = ours(case, device)
+    texts = {name: program.executable.source_hash for name, program in programs.items()}
+    distinct = {texts[name]: program for name, program in programs.items()}
+    subjects = [resident(hand_written(case, programs["default"]), programs["default"]), *(BoundProgram(p) for p in distinct.values())]
+    watch = Interference()
+    samples = dict(zip((HAND, *distinct), time_together(subjects, repeats=repeats), strict=True))
+    one = {}
+    for name, text in {HAND: HAND, **texts}.items():
+        low, middle, high = statistics.quantiles(samples[text].host_ns, n=4)
+        one[name] = {"median_s": middle * 1e-9, "spread_s": (high - low) * 1e-9}
+    return {"times": one, "rate": [case.operations, case.unit], "interference": watch.share() or 0.0, "load": os.getloadavg()[0]}
+
+
+def mixed(case: Case, device: cl.Device) -> dict[str, Any]:
+    """The instructions of the inner loops."""
+    programs = ours(case, device)
+    texts = {HAND: hand_written(case, programs["default"]), **{name: program.executable for name, program in programs.items()}}
+    return {"mixes": {name: inner_loop(one.source, one.options, device) for name, one in texts.items()}}
+
+
+def checked(case: Case, device: cl.Device) -> dict[str, Any]:
+    """Nothing, where the kernels by hand compute what the reference does."""
+    program = ours(case, device)["default"]
+    resident(hand_written(case, program), program)
+    return {}
+
+
+def row(case: Case, found: dict[str, Any], device: cl.Device) -> list[str]:
+    """Of a case that was timed: milliseconds, what ours reaches of the kernel by hand, and both of the floor's rate."""
+    times = {name: entry["median_s"] for name, entry in found["times"].items()}
+    best = min((name for name in times if name != HAND), key=lambda name: times[name])
+    spread = max(found["times"][name]["spread_s"] / times[name] for name in (HAND, best))
+    operations, unit = found["rate"]
+    known = suite_data(case, device)
+    peers = {name: entry["median_s"] for name, entry in known.get("times", {}).items() if name not in OURS}
+    peer = min(peers, key=lambda name: peers[name], default="")
+    cells = [case.name, f"{peer} {peers[peer] * 1e3:.3f}" if peer else ""]
+    cells += [f"{times[HAND] * 1e3:.3f}", f"{times[best] * 1e3:.3f}", f"{times['default'] * 1e3:.3f}", f"{spread:.0%}"]
+    cells += [f"{operations / times[HAND] * 1e-9:.0f} {unit}", f"{times[HAND] / times[best]:.2f}"]
+    if not known:
+        return [*cells, "", "", "", ""]
+    floor, start = known["tuned"]["floor_s"], known.get("start_s", 0.0)
+    return cells + [f"{part / times[name]:.2f}" for part in (floor, floor + start) for name in (HAND, best)]
+
+
+def report(known: Known, device: cl.Device) -> str:
+    """All cases that were timed; geometric means of the parts of the floor."""
+    head = ["case", "best peer", "hand", "ours", "default", "spread", "by hand", "ours/hand", "floor: hand", "ours", "with start: hand", "ours"]
+    rows = [row(case, known[case.name], device) for case in CASES if "times" in known.get(case.name, {})]
+    means = [f"{statistics.geometric_mean(float(one[column]) for one in rows if one[column]):.2f}" for column in range(7, 12)]
+    lines = [table(head, [*rows, ["geometric mean", *[""] * 6, *means]], numbers=10)]
+    lines.append("ours: the faster of default and tuned; milliseconds; spread: of the middle half, the larger of hand's and ours")
+    busy = max((one["interference"] for one in known.values() if "interference" in one), default=0.0)
+    lines.append(f"others used at most {busy:.0%} of the processors while a case was timed")
+    for case in CASES:
+        for name, mix in known.get(case.name, {}).get("mixes", {}).items():
+            lines.append(f"{case.name:16} {name:8} {mix}")
+    return "\n".join(lines)
+
+
+STAGES: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "mix": mixed, "check": checked}
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ceiling", description=__doc__)
+    parser.add_argument("stage", choices=(*STAGES, "report"))
     parser.add_argument("names", nargs="*", help="default: all")
     parser.add_argument("--device", default=None)
-    parser.add_argument("--samples", type=int, default=9)
-    parser.add_argument("--mix", action="store_true", help="the instructions of the inner loops (PoCL, and objdump)")
-    parser.add_argument("--tune", type=float, metavar="SECONDS", help="ours is what a search finds in this time")
-    parser.add_argument("--clock", action="store_true", help="seconds on the wall, on an idle machine")
+    parser.add_argument("--repeats", type=int, default=15, help="samples of each")
     given = parser.parse_intermixed_args()
     device = find_device(given.device)
-    clock, of = (time.perf_counter, "") if given.clock else (time.process_time, "core ")
-    print(f"{device.name}; medians of {of}milliseconds, spread of the middle half, rate; then ours against hand and the best peer")
-    print(f"{'':16}{'hand':>12}{'':12}{'ours':>12}{'':12}{'plain':>12}{'':12}{'peer':>12}{'':12}  hand   peer")
-    watch = Interference()
+    file = DATA / f"{DeviceInfo.of(device).slug}.json"
+    known: Known = json.loads(file.read_text()) if file.exists() else {}
+    if given.stage == "report":
+        print(report(known, device))
+        return
     for case in CASES:
-        if not given.names or case.name in given.names:
-            try:
-                print(measured(case, device, given.samples, clock, mix=given.mix, tune=given.tune), flush=True)
-            except ff.Error as error:
-                print(f"{case.name:16}{error}", flush=True)
-    print(f"others used {watch.share() or 0:.0%} of the processors meanwhile")
+        if given.names and case.name not in given.names:
+            continue
+        try:
+            found = timed(case, device, given.repeats) if given.stage == "time" else STAGES[given.stage](case, device)
+        except (ff.Error, AssertionError, cl.Error) as error:
+            print(f"{case.name:16} {type(error).__name__}: {error}", flush=True)
+            continue
+        print(f"{case.name:16}", " ".join(f"{name} {one['median_s'] * 1e3:.3f}" for name, one in found.get("times", {}).items()), flush=True)
+        if found:
+            known[case.name] = known.get(case.name, {}) | found
+            DATA.mkdir(exist_ok=True)
+            file.write_text(json.dumps(known, indent=1) + "\n")
 
 
 if __name__ == "__main__":

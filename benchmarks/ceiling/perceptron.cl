@@ -5,32 +5,6 @@
 #define BLOCK 48
 #define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-#define LOCAL16(p) (*(__local any16 *)(p))
-
-/* erf is a polynomial below 1, and 1 less the eighth power of one above. */
-static inline float16 phi(float16 x)
-{
-  float16 y = x * 0.70710677f, size = as_float16(as_int16(y) & 0x7fffffff), z = y * y;
-  float16 far = size > 4.0f ? (float16)(4.0f) : size;
-  float16 root = 1.498488418e-4f;
-  root = root * far - 2.469727071e-3f;
-  root = root * far + 1.292584930e-2f;
-  root = root * far - 1.137353666e-2f;
-  root = root * far - 6.142636389e-2f;
-  root = root * far - 1.450605839e-1f;
-  root = root * far + 1.000834703f;
-  root = root * root;
-  root = root * root;
-  float16 large = 1.0f - root * root;
-  float16 p = -5.631664535e-4f;
-  p = p * z + 4.917618819e-3f;
-  p = p * z - 2.671138011e-2f;
-  p = p * z + 1.128018349e-1f;
-  p = p * z - 3.761232793e-1f;
-  p = p * z + 1.283791214e-1f;
-  return 0.5f * x * (1.0f + as_float16(as_int16(size < 1.0f ? y + y * p : large) | (as_int16(x) & (int) 0x80000000)));
-}
-
 __kernel void pack(__global float const *restrict V, __global float const *restrict W, __global float *restrict first,
                    __global float *restrict second)
 {
@@ -63,7 +37,7 @@ __kernel void perceptron(__global float const *restrict X, __global float const 
         ROWS(STEP)
       }
       __local float *g = G + m * 32 * F_PANELS + 32 * j;
-#define HIDDEN(r) LOCAL16(g + r * 32 * F_PANELS) = phi(c##r); LOCAL16(g + r * 32 * F_PANELS + 16) = phi(d##r);
+#define HIDDEN(r) NEAR16(g + r * 32 * F_PANELS) = gelu_of(c##r); NEAR16(g + r * 32 * F_PANELS + 16) = gelu_of(d##r);
       ROWS(HIDDEN)
 #undef WIDTH
     }

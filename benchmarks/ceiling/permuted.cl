@@ -1,32 +1,29 @@
-/* A group packs A[d, c, a] for eight a into [d, c] panels once; lanes go along c, the output's last axis. */
-#define NA 128
-#define NB 96
-#define NC 64
-#define ND 128
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+/* A group packs A[d, c, a] for 16 a into [a, d, c] by exchanging rows and columns of 16 vectors in registers; lanes go along c, the output's
+   last axis, in tiles of 12 b. */
+#define WIDE (16 * VECTORS(C))
+#define TILE_ROWS 12
 
-__kernel void permuted(__global float const *restrict A, __global float const *restrict B, __global float *restrict Z)
+__kernel void permuted(__global float const *restrict X, __global float const *restrict Y, __global float *restrict Z)
 {
-  __local float panel[8][2][ND][32];
-  int a0 = get_group_id(0) * 8;
-  for (int d = 0; d < ND; ++d)
-    for (int c = 0; c < NC; ++c)
-      for (int a = 0; a < 8; ++a)
-        panel[a][c / 32][d][c % 32] = A[(d * NC + c) * NA + a0 + a];
-  for (int a = 0; a < 8; ++a)
-    for (int c = 0; c < 2; ++c)
-      for (int b = 0; b < NB; b += 8)
+  __local float panel[16 * D * WIDE];
+  int first = min((int) get_group_id(0) * 16, A - 16);
+  for (int d = 0; d < D; ++d)
+    for (int v = 0; v < VECTORS(C); ++v)
+    {
+      float16 t[16];
+      UNROLLED for (int n = 0; n < 16; ++n) t[n] = LOAD16(X + (d * C + PLACE(v, C) + n) * A + first);
+      TRANSPOSE(t)
+      UNROLLED for (int n = 0; n < 16; ++n) NEAR16(panel + (n * D + d) * WIDE + 16 * v) = t[n];
+    }
+  for (int a = 0; a < 16; ++a)
+    for (int v0 = 0; v0 < VECTORS(C); v0 += 2)
+      for (int b = 0; b < B; b += TILE_ROWS)
       {
-#define START(r) float16 c##r = 0, d##r = 0;
-        ROWS(START)
-        for (int d = 0; d < ND; ++d)
-        {
-          float16 x = whole(*(__local float16 const *)panel[a][c][d]), y = *(__local float16 const *)(panel[a][c][d] + 16);
-#define STEP(r) { float s = B[(b + r) * ND + d]; c##r += s * x; d##r += s * y; }
-          ROWS(STEP)
-        }
-        __global float *z = Z + ((a0 + a) * NB + b) * NC + c * 32;
-#define STORE(r) STORE16(z + r * NC, c##r); STORE16(z + r * NC + 16, d##r);
-        ROWS(STORE)
+        int row = min(b, B - TILE_ROWS), start = min(v0, VECTORS(C) - 2);
+        __global float *z = Z + ((first + a) * B + row) * C;
+#define LEFT(r, k) Y[(row + (r)) * D + (k)]
+#define RIGHT(k, v) NEAR16(panel + (a * D + (k)) * WIDE + 16 * (start + (v)))
+#define KEEP(r, v) STORE16(z + r * C + PLACE(start + v, C), sum[r][v]);
+        TILE(TILE_ROWS, 2, D, LEFT, RIGHT, KEEP)
       }
 }

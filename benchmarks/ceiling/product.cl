@@ -1,37 +1,30 @@
-/* Panels of 32 columns, so that a register tile of 8 x 32 reads two vectors that lie together and eight numbers for 16 multiply-adds. */
-#define N 1024
-#define KC 256
+/* Panels of 32 columns, the last one filled up with zeros; register tiles of 12 x 32, whose sums stay in 24 registers for all of K. The last
+   tile of rows begins early enough to be whole. A and B lie in either order: places are A_M m + A_K k and B_K k + B_N n. */
+#define PANELS ((N + 31) / 32)
+#define TILE_ROWS 12
 
 __kernel void pack(__global float const *restrict B, __global float *restrict P)
 {
-  int j = get_group_id(0);
-  for (int k = 0; k < N; ++k)
-    for (int v = 0; v < 32; v += 16)
-      STORE16(P + (j * N + k) * 32 + v, LOAD16(B + k * N + j * 32 + v));
+  int j = get_group_id(0), columns = min(32, N - 32 * j);
+  for (int k = 0; k < K; ++k)
+    for (int n = 0; n < 32; ++n)
+      P[(j * K + k) * 32 + n] = n < columns ? B[k * B_K + (32 * j + n) * B_N] : 0.0f;
 }
-
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
 __kernel void product(__global float const *restrict A, __global float const *restrict P, __global float *restrict Z)
 {
-  int i0 = get_group_id(0) * 64;
-  for (int kc = 0; kc < N; kc += KC)
-    for (int j = 0; j < N / 32; ++j)
-      for (int i = i0; i < i0 + 64; i += 8)
-      {
-        __global float const *b = P + (j * N + kc) * 32, *a = A + i * N + kc;
-#define START(r) float16 c##r = 0, d##r = 0;
-        ROWS(START)
-        for (int k = 0; k < KC; ++k, b += 32)
-        {
-          float16 x = LOAD16(b), y = LOAD16(b + 16);
-#define STEP(r) { float s = a[r * N + k]; c##r += s * x; d##r += s * y; }
-          ROWS(STEP)
-        }
-        __global float *z = Z + i * N + j * 32;
-#define STORE(r) \
-        if (kc) { c##r += LOAD16(z + r * N); d##r += LOAD16(z + r * N + 16); } \
-        STORE16(z + r * N, c##r); STORE16(z + r * N + 16, d##r);
-        ROWS(STORE)
-      }
+  int first = get_group_id(0) * BLOCK;
+  for (int j = 0; j < PANELS; ++j)
+    for (int m = first; m < min(first + BLOCK, M); m += TILE_ROWS)
+    {
+      int row = min(m, M - TILE_ROWS), columns = min(32, N - 32 * j);
+      __global float const *b = P + j * K * 32, *a = A + row * A_M;
+      __global float *z = Z + row * N + 32 * j;
+#define LEFT(r, k) a[(r) * A_M + (k) * A_K]
+#define RIGHT(k, v) LOAD16(b + (k) * 32 + 16 * (v))
+#define KEEP(r, v) \
+      if (columns == 32) STORE16(z + r * N + 16 * v, sum[r][v]); \
+      else { float one[16]; *(any16 *)one = sum[r][v]; for (int n = 0; n < min(16, columns - 16 * v); ++n) z[r * N + 16 * v + n] = one[n]; }
+      TILE(TILE_ROWS, 2, K, LEFT, RIGHT, KEEP)
+    }
 }

@@ -1,10 +1,7 @@
 /* A group takes two rows of the image: the 3x3 part goes to a panel in the nearest caches, channels apart, and the 1x1 part runs over it in
-   tiles of 6 channels x 16 points. Both rows lie together in the output, so that only the last tile overlaps the one before it. */
-typedef float8 eight __attribute__((aligned(4), may_alias));
-
+   tiles of 8 channels by 3 vectors of points. Both rows lie together in the output, so that only the last vector overlaps the one before. */
 #define POINTS (2 * Q)
-#define LAST (POINTS - 16)
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define AT(v) PLACE(min(v, VECTORS(POINTS) - 1), POINTS)
 
 __kernel void separable(__global float const *restrict X, __global float const *restrict D, __global float const *restrict F,
                         __global float *restrict Y)
@@ -14,40 +11,28 @@ __kernel void separable(__global float const *restrict X, __global float const *
   for (int c = 0; c < C; ++c)
   {
     __global float const *x = X + (c * H + p) * W, *d = D + 9 * c;
-    for (int v = 0; v < (Q + 7) / 8; ++v)
+    UNROLLED for (int v = 0; v < VECTORS(Q); ++v)
     {
-      int q = min(8 * v, Q - 8);
-      float8 a = 0, b = 0;
-#pragma unroll
-      for (int r = 0; r < 4; ++r)
-#pragma unroll
-        for (int s = 0; s < 3; ++s)
+      float16 a = whole(0), b = whole(0);
+      UNROLLED for (int r = 0; r < 4; ++r)
+        UNROLLED for (int s = 0; s < 3; ++s)
         {
-          float8 y = *(__global eight const *)(x + r * W + q + s);
+          float16 y = LOAD16(x + r * W + PLACE(v, Q) + s);
           if (r < 3) a += y * d[3 * r + s];
           if (r > 0) b += y * d[3 * r - 3 + s];
         }
-      *(__local eight *)(panel + c * POINTS + q) = a;
-      *(__local eight *)(panel + c * POINTS + Q + q) = b;
+      NEAR16(panel + c * POINTS + PLACE(v, Q)) = a;
+      NEAR16(panel + c * POINTS + Q + PLACE(v, Q)) = b;
     }
   }
-  for (int v = 0; v < (POINTS + 15) / 16; ++v)
-  {
-    int q = min(16 * v, LAST);
-    for (int o = 0; o < O; o += 6)
+  for (int v0 = 0; v0 < VECTORS(POINTS); v0 += 3)
+    for (int o = 0; o < O; o += 8)
     {
-#define START(r) float8 c##r = 0, d##r = 0;
-      ROWS(START)
-      for (int c = 0; c < C; ++c)
-      {
-        __local float const *t = panel + c * POINTS + q;
-        float8 x = *(__local eight const *)t, y = *(__local eight const *)(t + 8);
-#define STEP(r) { float f = F[(o + r) * C + c]; c##r += f * x; d##r += f * y; }
-        ROWS(STEP)
-      }
-      __global float *y = Y + o * P * Q + p * Q + q;
-#define STORE(r) *(__global eight *)(y + r * P * Q) = c##r; *(__global eight *)(y + r * P * Q + 8) = d##r;
-      ROWS(STORE)
+      int place0 = AT(v0), place1 = AT(v0 + 1), place2 = AT(v0 + 2);
+#define PLACE_OF(v) (v == 0 ? place0 : v == 1 ? place1 : place2)
+#define LEFT(r, k) F[(o + (r)) * C + (k)]
+#define RIGHT(k, v) NEAR16(panel + (k) * POINTS + PLACE_OF(v))
+#define KEEP(r, v) STORE16(Y + ((o + r) * P + p) * Q + PLACE_OF(v), sum[r][v]);
+      TILE(8, 3, C, LEFT, RIGHT, KEEP)
     }
-  }
 }

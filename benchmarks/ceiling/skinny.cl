@@ -1,0 +1,40 @@
+/* Lanes along the sum: a vector of a row of A meets all columns of B, which are packed to lie together and pass in blocks of the nearest
+   cache. Sums of a block of rows wait there as vectors; their lanes are added up at the end. */
+#define DEEP 256
+#define BLOCK 16
+
+__kernel void pack(__global float const *restrict B, __global float *restrict P)
+{
+  for (int n = 0; n < N; ++n)
+    for (int k = 0; k < K; ++k)
+      P[n * K + k] = B[k * N + n];
+}
+
+__kernel void skinny(__global float const *restrict A, __global float const *restrict P, __global float *restrict Z)
+{
+  __local float16 waiting[BLOCK][N];
+  int first = min((int) get_group_id(0) * BLOCK, M - BLOCK);
+  for (int k0 = 0; k0 < K; k0 += DEEP)
+    for (int m = 0; m < BLOCK; m += ROWS)
+    {
+      __global float const *a = A + (first + m) * K;
+      float16 sum[ROWS][N];
+      UNROLLED for (int r = 0; r < ROWS; ++r)
+        UNROLLED for (int n = 0; n < N; ++n) sum[r][n] = whole(0);
+      for (int k = k0; k < min(k0 + DEEP, K); k += 16)
+      {
+        float16 left[ROWS];
+        UNROLLED for (int r = 0; r < ROWS; ++r) left[r] = LOAD16(a + r * K + k);
+        UNROLLED for (int n = 0; n < N; ++n)
+        {
+          float16 b = LOAD16(P + n * K + k);
+          UNROLLED for (int r = 0; r < ROWS; ++r) sum[r][n] += left[r] * b;
+        }
+      }
+      UNROLLED for (int r = 0; r < ROWS; ++r)
+        UNROLLED for (int n = 0; n < N; ++n) waiting[m + r][n] = k0 ? waiting[m + r][n] + sum[r][n] : sum[r][n];
+    }
+  for (int m = 0; m < BLOCK; ++m)
+    for (int n = 0; n < N; ++n)
+      Z[(first + m) * N + n] = sum16(waiting[m][n]);
+}
