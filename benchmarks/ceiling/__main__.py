@@ -27,7 +27,7 @@ from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.device.timing.resident import Resident
-from feinsum_fuse.device.timing.timing import time_together
+from feinsum_fuse.device.timing.timing import Timed, time_together
 from feinsum_fuse.presentation import table
 
 from ..suite.__main__ import OURS, folder_of
@@ -82,7 +82,8 @@ def timed(case: Case, device: cl.Device, repeats: int) -> dict[str, Any]:
     programs = ours(case, device)
     texts = {name: program.executable.source_hash for name, program in programs.items()}
     distinct = {texts[name]: program for name, program in programs.items()}
-    subjects = [resident(hand_written(case, programs["default"]), programs["default"]), *(BoundProgram(p) for p in distinct.values())]
+    subjects: list[Timed] = [resident(hand_written(case, programs["default"]), programs["default"])]
+    subjects += [BoundProgram(program) for program in distinct.values()]
     watch = Interference()
     samples = dict(zip((HAND, *distinct), time_together(subjects, repeats=repeats), strict=True))
     one = {}
@@ -126,11 +127,12 @@ def row(case: Case, found: dict[str, Any], device: cl.Device) -> list[str]:
 
 def report(known: Known, device: cl.Device) -> str:
     """All cases that were timed; geometric means of the parts of the floor."""
-    head = ["case", "best peer", "hand", "ours", "default", "spread", "by hand", "ours/hand", "floor: hand", "ours", "with start: hand", "ours"]
+    head = ["case", "best peer", "hand", "ours", "default", "spread", "by hand", "ours/hand", *("floor: hand", "ours") * 2]
     rows = [row(case, known[case.name], device) for case in CASES if "times" in known.get(case.name, {})]
     means = [f"{statistics.geometric_mean(float(one[column]) for one in rows if one[column]):.2f}" for column in range(7, 12)]
     lines = [table(head, [*rows, ["geometric mean", *[""] * 6, *means]], numbers=10)]
     lines.append("ours: the faster of default and tuned; milliseconds; spread: of the middle half, the larger of hand's and ours")
+    lines.append("floor: parts of the calibrated floor's rate, the second pair with what starting a kernel takes")
     busy = max((one["interference"] for one in known.values() if "interference" in one), default=0.0)
     lines.append(f"others used at most {busy:.0%} of the processors while a case was timed")
     for case in CASES:
@@ -164,7 +166,8 @@ def main() -> None:
         except (ff.Error, AssertionError, cl.Error) as error:
             print(f"{case.name:16} {type(error).__name__}: {error}", flush=True)
             continue
-        print(f"{case.name:16}", " ".join(f"{name} {one['median_s'] * 1e3:.3f}" for name, one in found.get("times", {}).items()), flush=True)
+        times = " ".join(f"{name} {one['median_s'] * 1e3:.3f}" for name, one in found.get("times", {}).items())
+        print(f"{case.name:16}", times, flush=True)
         if found:
             known[case.name] = known.get(case.name, {}) | found
             DATA.mkdir(exist_ok=True)

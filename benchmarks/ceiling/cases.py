@@ -181,7 +181,13 @@ CASES = (
         defines=lambda **_: {"PARTS": GRAM_PARTS},
         P=lambda m, **_: (GRAM_PARTS, m, m),
     ),
-    _case("permuted", lambda a, b, c, d: 2.0 * a * b * c * d, "GFLOP/s", _one("permuted", lambda a, **_: _parts(a, 16), "A", "B", "Z")),
+    _case(
+        "permuted",
+        lambda a, b, c, d: 2.0 * a * b * c * d,
+        "GFLOP/s",
+        _one("permuted", lambda a, **_: _parts(a, 16), "A", "B", "P", "Z"),
+        P=lambda a, c, d, **_: (_parts(a, 16), 16, d, _panels(c)),
+    ),
     _case(
         "permuted_four",
         lambda a, b, c, d, e, f: 2.0 * a * b * c * d * e * f,

@@ -3,6 +3,7 @@
 #define PLACES VECTORS(K)
 #define TILES ((R + 7) / 8)
 #define TILE_ROWS ((R + TILES - 1) / TILES)
+#define SHARE (J * K / (TILES * ((PLACES + 2) / 3)) + 1)
 
 /* Lanes that a vector shares with the one before it are zero. */
 __kernel void pack(__global float const *restrict B, __global float *restrict P)
@@ -25,6 +26,10 @@ __kernel void mttkrp(__global float const *restrict X, __global float const *res
     {
       int start = min(t * TILE_ROWS, R - TILE_ROWS);
       int place0 = PLACE(v0, K), place1 = PLACE(v0 + 1, K), place2 = PLACE(v0 + 2, K);
+      /* The next i comes in while this one is computed with. */
+      __global float const *next = x + J * K + (v0 / 3 * TILES + t) * SHARE;
+      if (i + 1 < I)
+        for (int n = 0; n < SHARE; n += 16) __builtin_prefetch((void const *)(size_t)(next + n), 0, 2);
       __global float const *p = P + (start * 3 * ((PLACES + 2) / 3) + v0) * 16;
 #define LEFT(r, k) A[(k) * R + start + (r)]
 #define RIGHT(k, v) LOAD16(x + (k) * K + (v == 0 ? place0 : v == 1 ? place1 : place2))

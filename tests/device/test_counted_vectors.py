@@ -1,4 +1,5 @@
-"""Vectors of so many elements, moved by two shorter ones that overlap: each count, as a constant and not, and what lies beside them."""
+"""Vectors of so many elements, moved under a mask or by two shorter ones that overlap: each count, as a constant and not, and what lies
+beside them. And what becomes of all elements of a vector."""
 
 from __future__ import annotations
 
@@ -31,7 +32,15 @@ __kernel void move_most(__global ELEMENT const *from, __global ELEMENT *to, __gl
 
 @pytest.mark.parametrize(
     ("element", "held", "lanes"),
-    [("float", "f4", 16), ("float", "f4", 8), ("double", "f8", 8), ("bfloat", "u2", 16), ("char", "i1", 4), ("float", "f4", 2)],
+    [
+        ("float", "f4", 16),
+        ("float", "f4", 8),
+        ("float", "f4", 4),
+        ("double", "f8", 8),
+        ("bfloat", "u2", 16),
+        ("char", "i1", 4),
+        ("float", "f4", 2),
+    ],
 )
 @every_device
 def test_each_count(device: cl.Device, element: str, held: str, lanes: int) -> None:
@@ -56,3 +65,22 @@ def test_each_count(device: cl.Device, element: str, held: str, lanes: int) -> N
             expected = np.where(np.arange(lanes) < moved, given[1 : lanes + 1], 0)
             assert padded.tolist() == expected.tolist(), count
             assert to.tolist() == [0, *expected, 0], count
+
+
+@pytest.mark.parametrize(("element", "held"), [("float", "f4"), ("double", "f8"), ("int", "i4")])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@every_device
+def test_folds(device: cl.Device, element: str, held: str, lanes: int) -> None:
+    queue = queue_of(device)
+    names = ("sum", "product", "fmin" if held != "i4" else "min", "fmax" if held != "i4" else "max")
+    folds = [VectorOperation(Verb.FOLD, element, lanes, function=name) for name in names]
+    texts = dict(text for operation in folds for text in definitions(operation, target(device).quirks))
+    results = "\n".join(f"  to[{k}] = {fold.name}(to[{k}], value);" for k, fold in enumerate(folds))
+    kernel = f"__kernel void fold(__global {element}{lanes} const *from, __global {element} *to)\n{{\n  {element}{lanes} value = *from;\n{results}\n}}"
+    program = Loaded(Executable("\n".join([*texts.values(), kernel]), (), (), ()), queue.context).program
+    given = np.where(np.arange(lanes) % 3 == 1, -2, 1 + np.arange(lanes) % 2).astype(held)
+    to = np.array([5, 3, 9, -9], held)
+    source, found = (cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=array) for array in (given, to))
+    program.fold(queue, (1,), (1,), source, found)
+    cl.enqueue_copy(queue, to, found)
+    assert to.tolist() == [5 + given.sum(), 3 * given.prod(), given.min(), given.max()]

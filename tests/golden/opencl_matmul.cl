@@ -31,6 +31,14 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define vload_global_float8(x) get_float8(__global, &(x))
 #define vload_local_float8(x) get_float8(__local, &(x))
 
+#if defined(__clang__) && defined(__AVX512VL__)
+/* A whole vector, or the elements that are there, and zeros: no other memory is touched. */
+static inline float8 vloadupto_global_float8_at(__global float const *at, int count)
+{
+  if (count >= 8) return get_float8(__global, at);
+  return __builtin_astype(__builtin_ia32_loadups256_mask((float __attribute__((vector_size(32))) const *)(size_t)at, __builtin_astype((float8)(0.0f), float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u)), float8);
+}
+#else
 /* A whole vector where there is one; at the end of a row the elements that are there, by two vectors that overlap, and zeros. */
 static inline float8 vloadupto_global_float8_at(__global float const *at, int count)
 {
@@ -49,6 +57,7 @@ static inline float8 vloadupto_global_float8_at(__global float const *at, int co
   }
   return 0;
 }
+#endif
 #define vloadupto_global_float8(x, count) vloadupto_global_float8_at(&(x), count)
 
 static inline void vstore_global_float8_at(__global float *at, float8 value)
@@ -63,6 +72,14 @@ static inline void vstore_local_float8_at(__local float *at, float8 value)
 }
 #define vstore_local_float8(x, value) vstore_local_float8_at(&(x), value)
 
+#if defined(__clang__) && defined(__AVX512VL__)
+/* A whole vector, or the elements that are there: no other memory is touched. */
+static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
+{
+  if (count >= 8) { set_float8(__global, at, value); return; }
+  __builtin_ia32_storeups256_mask((float __attribute__((vector_size(32))) *)(size_t)at, __builtin_astype(value, float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u));
+}
+#else
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
 static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
@@ -82,6 +99,7 @@ static inline void vstoreupto_global_float8_at(__global float *at, float8 value,
     case 1: at[0] = value.s0; break;
   }
 }
+#endif
 #define vstoreupto_global_float8(x, value, count) vstoreupto_global_float8_at(&(x), value, count)
 
 // gid(0): m in tiles of 64 (Matmul0)

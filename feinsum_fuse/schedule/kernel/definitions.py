@@ -26,6 +26,9 @@ _ASK_FOR = """
 #define ask_for(at) (void)(at)
 #endif"""
 """OpenCL's own ``prefetch`` is a call in PoCL that does nothing."""
+MASKS = "defined(__clang__) && defined(__AVX512VL__)"
+"""When the compiler has loads and stores with a mask, of vectors with so many bits (Intel SDM, volume 2, VMOVUPS)."""
+MASKED_BITS = (128, 256, 512)
 _ELEMENTS = """\
     for (int column = 0; column < columns; ++column)
       for (int row = 0; row < rows; ++row)
@@ -183,7 +186,7 @@ def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = 
             return _fold(operation)
         case Verb.BLOCK | Verb.WORDS:
             return _of_block(operation, has_value)
-    return _of_memory(operation, whole, has_value)
+    return _of_memory(operation, whole, quirks, has_value)
 
 
 def _function(operation: VectorOperation, function: Function, quirks: Quirks) -> str:
@@ -226,11 +229,23 @@ def _choice(operation: VectorOperation) -> str:
 
 
 def _fold(operation: VectorOperation) -> str:
-    """The OpenCL C text that combines a number with each element, in this order: sums round as if they were written out."""
+    """The OpenCL C text that combines a number with all elements: halves with one another, as often as there are halves.
+
+    Taken one after another they would wait for one another as often as there are lanes, which cost attention to a single query an eighth
+    of its time.
+    """
     name, element, operator = operation.name, operation.element, FOLDS.get(operation.function)
-    places = [f"x.s{lane:x}" for lane in range(operation.lanes)]
-    lines = [f"  start = start {operator} {x};" if operator else f"  start = {operation.function}(start, {x});" for x in places]
-    return "\n".join(["", f"static inline {element} {name}({element} start, {operation.vector} x)", "{", *lines, "  return start;", "}"])
+
+    def combined(first: str, second: str) -> str:
+        return f"{first} {operator} {second}" if operator else f"{operation.function}({first}, {second})"
+
+    lines, vector, lanes = [], "x", operation.lanes // 2
+    while lanes > 1:
+        lines.append(f"  {element}{lanes} x{lanes} = {combined(f'{vector}.lo', f'{vector}.hi')};")
+        vector, lanes = f"x{lanes}", lanes // 2
+    last = combined(f"{vector}.s0", f"{vector}.s1")
+    lines.append(f"  return {combined('start', f'({last})' if operator else last)};")
+    return "\n".join(["", f"static inline {element} {name}({element} start, {operation.vector} x)", "{", *lines, "}"])
 
 
 def _stores(operation: VectorOperation, elements: Sequence[str], others: Sequence[str], has_value: bool) -> str:
@@ -240,7 +255,7 @@ def _stores(operation: VectorOperation, elements: Sequence[str], others: Sequenc
     return f"#define {name}({', '.join([*elements, *others])}) {f'({call}, {elements[0]})' if has_value else call}"
 
 
-def _of_memory(operation: VectorOperation, whole: str, has_value: bool) -> str:
+def _of_memory(operation: VectorOperation, whole: str, quirks: Quirks, has_value: bool) -> str:
     """The OpenCL C text of a load or a store; ``whole``: the function that keeps vectors in one piece, if one is needed."""
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     (space,), is_load = operation.spaces, operation.verb is Verb.LOAD
@@ -261,7 +276,7 @@ static inline void {name}_at({pointer}*at, {vector} value)
     if is_load:
         halves = "\n".join(f"  {element}{length} low{length}, high{length};" for length in shorter)
         cases = "\n".join(f"    case {count}: {_loaded(operation, count)}" for count in reversed(range(1, lanes)))
-        return f"""
+        body = f"""
 /* A whole vector where there is one; at the end of a row the elements that are there, by two vectors that overlap, and zeros. */
 static inline {vector} {name}_at({pointer}const *at, int count)
 {{
@@ -272,8 +287,8 @@ static inline {vector} {name}_at({pointer}const *at, int count)
 {cases}
   }}
   return 0;
-}}
-#define {name}(x, count) {name}_at(&(x), count)"""
+}}"""
+        return f"{_masked(operation, quirks, body)}\n#define {name}(x, count) {name}_at(&(x), count)"
     if operation.extent is Extent.WHOLE:
         return f"""
 static inline void {name}_at({pointer}*at, {vector} value)
@@ -282,7 +297,7 @@ static inline void {name}_at({pointer}*at, {vector} value)
 }}
 {_stores(operation, ["x"], ["value"], has_value)}"""
     cases = "\n".join(f"    case {count}: {_stored(operation, count)} break;" for count in reversed(range(1, lanes)))
-    return f"""
+    body = f"""
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
 static inline void {name}_at({pointer}*at, {vector} value, int count)
 {{
@@ -295,8 +310,40 @@ static inline void {name}_at({pointer}*at, {vector} value, int count)
   {{
 {cases}
   }}
+}}"""
+    return f"{_masked(operation, quirks, body)}\n{_stores(operation, ['x'], ['value', 'count'], has_value)}"
+
+
+def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
+    """The load or store of so many elements by one instruction where the compiler has it, and else this text.
+
+    A private array whose place goes to such an instruction would not be kept in registers.
+    """
+    lanes, vector, (space,) = operation.lanes, operation.vector, operation.spaces
+    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_loads:
+        return otherwise
+    native, mask = f"float __attribute__((vector_size({4 * lanes})))", "unsigned short" if lanes > 8 else "unsigned char"
+    some, is_load = f"({mask})((1u << max(count, 0)) - 1u)", operation.verb is Verb.LOAD
+    if is_load:
+        zeros = f"__builtin_astype(({vector})(0.0f), {native})"
+        called = f"__builtin_ia32_loadups{32 * lanes}_mask(({native} const *)(size_t)at, {zeros}, {some})"
+        head, line = f"{vector} {operation.name}_at(__{space} float const *at, int count)", f"return __builtin_astype({called}, {vector});"
+        whole = f"return get_{vector}(__{space}, at);"
+    else:
+        head = f"void {operation.name}_at(__{space} float *at, {vector} value, int count)"
+        line = f"__builtin_ia32_storeups{32 * lanes}_mask(({native} *)(size_t)at, __builtin_astype(value, {native}), {some});"
+        whole = f"set_{vector}(__{space}, at, value);"
+    return f"""
+#if {MASKS}
+/* A whole vector, or the elements that are there{", and zeros" if is_load else ""}: no other memory is touched. */
+static inline {head}
+{{
+  if (count >= {lanes}) {whole if is_load else f"{{ {whole} return; }}"}
+  {line}
 }}
-{_stores(operation, ["x"], ["value", "count"], has_value)}"""
+#else
+{otherwise.strip()}
+#endif"""
 
 
 def _loaded(operation: VectorOperation, count: int) -> str:
