@@ -76,7 +76,8 @@ def test_folds(device: cl.Device, element: str, held: str, lanes: int) -> None:
     folds = [VectorOperation(Verb.FOLD, element, lanes, function=name) for name in names]
     texts = dict(text for operation in folds for text in definitions(operation, target(device).quirks))
     results = "\n".join(f"  to[{k}] = {fold.name}(to[{k}], value);" for k, fold in enumerate(folds))
-    kernel = f"__kernel void fold(__global {element}{lanes} const *from, __global {element} *to)\n{{\n  {element}{lanes} value = *from;\n{results}\n}}"
+    head = f"__kernel void fold(__global {element}{lanes} const *from, __global {element} *to)"
+    kernel = f"{head}\n{{\n  {element}{lanes} value = *from;\n{results}\n}}"
     program = Loaded(Executable("\n".join([*texts.values(), kernel]), (), (), ()), queue.context).program
     given = np.where(np.arange(lanes) % 3 == 1, -2, 1 + np.arange(lanes) % 2).astype(held)
     to = np.array([5, 3, 9, -9], held)
