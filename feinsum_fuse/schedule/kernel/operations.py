@@ -78,7 +78,7 @@ class Verb(Enum):
     WORDS = "vstorewords"
     """Moves four rows of bytes, whose columns become words; arguments are those of ``BLOCK``."""
     FOLD = "fold"
-    """A number combined with the elements of a vector, halves with one another; ``function`` is a key of :data:`FOLDS` or one of OpenCL's."""
+    """A number combined with the elements of a vector, by halves; ``function`` is a key of :data:`FOLDS` or one of OpenCL's."""
     PRODUCT = "product"
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
     CALL = "call"
