@@ -149,17 +149,21 @@ def sketched(entry: Entry, device: cl.Device, seconds: float) -> dict[str, Any]:
 
 
 def timed(entry: Entry, device: cl.Device, data: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-    """The time of what ``ff.compile`` takes (``default``), those of mappings that tuning has found, and those of peers in turns."""
+    """The time of what ``ff.compile`` takes (``default``), those of mappings that tuning has found, and those of peers in turns.
+
+    Programs of one text are one program, which is timed once.
+    """
     cascade = entry.cascade()
     programs = {"default": ff.compile(cascade, device)}
     for name, mapping in {"tuned": data.get("mapping"), "transform": data.get("transform_mapping")}.items():
         if mapping is not None:
             programs[name] = ff.compile(ff.loads(mapping), device)
-    known = peers(entry.case, dict(example(cascade).inputs))
-    hosts = {name: call for name, call in known.items() if not wanted or name in wanted.split(",")}
-    items = [*programs.values(), *(HostFunction(name, call) for name, call in hosts.items())]
-    times = measure_together(items, device=device, labels=[*programs, *hosts])
-    medians = {name: one.median for name, one in zip([*programs, *hosts], times, strict=True)}
+    hosts = peers(entry.case, dict(example(cascade).inputs), wanted.split(",") if wanted else ())
+    texts = {program.executable.source_hash: program for program in programs.values()}
+    items = [*texts.values(), *(HostFunction(name, call) for name, call in hosts.items())]
+    times = measure_together(items, device=device, labels=[*texts, *hosts])
+    found = {label: one.median for label, one in zip([*texts, *hosts], times, strict=True)}
+    medians = {name: found[program.executable.source_hash] for name, program in programs.items()} | {name: found[name] for name in hosts}
     interference = max(one.interference or 0.0 for one in times)
     return {"floor_s": least_seconds(cascade, device), "times_s": medians, "interference": interference}
 

@@ -72,6 +72,37 @@ def packed_panels(sketch: Sketch, down: int, vectors: int, block: int) -> Sketch
 
 @transform(
     Pattern(operands=2, left=(1, None), right=(1, None), contracted=(1, None), window=0),
+    parameters={
+        "tile": OneOf(("fitting", 32, 64, 128, 256, 512)),
+        "down": OneOf(("fitting", 4, 6, 8, 12)),
+        "vectors": OneOf(("fitting", 1, 2, 3, 4)),
+    },
+    source="K. Goto and R. van de Geijn, On Reducing TLB Misses in Matrix Multiplication, 2002 (the panel that stays)",
+)
+def kept_panels(sketch: Sketch, tile: int | str, down: int | str, vectors: int | str) -> Sketch:
+    """Groups take columns: what they read of that operand is copied once, whole along the reduction, and stays near for all rows.
+
+    ::
+
+        for tiles of columns on groups
+          B'[k, columns] = B                  a panel in local memory, for all k
+          for tiles of down rows              sums in registers: written once
+            for k
+              down x vectors multiply-adds of vectors
+    """
+    for roles in sketch.matched:
+        position, lane = roles.operand("right"), roles.longest("right")
+        assert position is not None and lane is not None  # the pattern has a column
+        read = roles.einsum.operands[position].variables
+        columns = (*(v for v in roles.variables["right"] if v != lane), lane)
+        sketch = sketch.rewritten(Pack(roles.name, position, (*(v for v in read if v not in columns), *columns)))
+        sketch = sketch.decided(roles.name, lane=lane, second=roles.longest("left"), block=None, copied=())
+        sketch = sketch.decided(rows=(roles.name, lane), tile=tile, down=down, vectors=vectors)
+    return sketch
+
+
+@transform(
+    Pattern(operands=2, left=(1, None), right=(1, None), contracted=(1, None), window=0),
     parameters={"vectors": OneOf((2, 1, 3, 4)), "down": OneOf((12, 6, 8, 4, 2, 1))},
     conditions=FITS,
     source="D. Khudia et al., FBGEMM, arXiv 2101.05615, 2021; S. Feng et al., TensorIR, ASPLOS 2023 (ReIndex)",

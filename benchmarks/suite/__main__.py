@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +161,8 @@ def _default(cascade: Cascade, device: cl.Device) -> Program:
     return build(cascade_of_spec(mapped), schedule, device, spec=mapped)
 
 
-def peers(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, Callable[[], object]]:
-    """The same computation by each library that is there, on its own arrays."""
+def peers(case: Case, inputs: Mapping[str, np.ndarray], wanted: Collection[str] = ()) -> dict[str, Callable[[], object]]:
+    """The same computation by each library that is there, or by those that are wanted, on its own arrays; each was called once."""
     arrays = [inputs[name] for name in case.inputs]
     found: dict[str, Callable[[], object]] = {"NumPy": lambda: case.function(np, *arrays)}
     threads = len(os.sched_getaffinity(0))
@@ -197,7 +197,7 @@ def peers(case: Case, inputs: Mapping[str, np.ndarray]) -> dict[str, Callable[[]
         found["jax.jit"] = lambda: jax.block_until_ready(jitted(*given))
     except ImportError:
         pass
-    return {name: call for name, call in found.items() if _works(name, call)}
+    return {name: call for name, call in found.items() if (not wanted or name in wanted) and _works(name, call)}
 
 
 def _works(name: str, call: Callable[[], object]) -> bool:
