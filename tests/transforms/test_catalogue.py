@@ -17,6 +17,7 @@ from feinsum_fuse.device.catalogue import devices, find_device, target
 from feinsum_fuse.device.runtime.pocl_processor import POCL_PLATFORM
 from feinsum_fuse.patterns.registry import transforms
 from feinsum_fuse.patterns.transform import Transform
+from tests.cascades.test_one_pass import UNNAMED
 
 MOST_LINES = 40
 RUNTIMES = (POCL_PLATFORM, "Intel(R) OpenCL")
@@ -78,6 +79,7 @@ QUICK = {
     ("permuted", "products.transposed_operands"): "float64",
     ("permuted axes", "contractions.permuted"): "float32",
     ("tall", "products.split_reduction"): "float32",
+    ("product", "products.kept_panels"): "float64",
     ("small products", "products.batched_small"): "float64",
     ("matrix times vector", "vectors.by_rows"): "float32",
     ("gradient", "elements.lanes_of_elements"): "float64",
@@ -172,11 +174,12 @@ def test_all_results_on_awkward_sizes(name: str, runtime: str, slow: bool) -> No
             verify(transform, cascade, runtime)
 
 
-def _small(name: str) -> Cascade:
+def _small(name: str, dtype: str = "float32") -> Cascade:
     """A contraction of the TCCG collection with lengths of two to five."""
     subscripts = {key: text for key, text, _ in contractions(1 << 20)}[name]
     sizes = {v: 2 + k % 4 for k, v in enumerate(sorted(set(subscripts) - set(",->")))}
-    return einsum_entry(name, "tccg", subscripts, sizes).cascade()
+    entry = einsum_entry(name, "tccg", subscripts, sizes)
+    return ff.cascade(entry.lines(), sizes=dict(entry.sizes), dtypes={"All": dtype})
 
 
 def test_every_contraction_of_tccg_has_transforms() -> None:
@@ -207,11 +210,22 @@ def test_whatever_is_moved_the_result_is_right(moved: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_all_contractions_of_tccg_are_right(runtime: str, slow: bool) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_contractions_of_tccg_are_right(dtype: str, runtime: str, slow: bool) -> None:
     swept(slow, runtime)
     for name, _, _ in contractions(1 << 20):
-        for one in ff.transforms_for(_small(name)):
-            verify(one, _small(name), runtime)
+        for one in ff.transforms_for(_small(name, dtype)):
+            verify(one, _small(name, dtype), runtime)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", UNNAMED)
+def test_cascades_that_no_rule_names_run_in_one_pass(name: str, runtime: str, slow: bool) -> None:
+    swept(slow, runtime)
+    for dtype in ("float32", "float64"):
+        cascade = ff.cascade(UNNAMED[name], sizes={"M": 5, "P": 37}, dtypes={"All": dtype})
+        verify(transforms()["networks.one_pass"], cascade, runtime)
+        verify(transforms()["networks.split_keys"], cascade, runtime, parts=4)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
