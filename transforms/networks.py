@@ -40,17 +40,18 @@ def fused_perceptron(sketch: Sketch, tile: int, down: int, vectors: int) -> Sket
 @transform(
     REDUCED_ROW,
     Pattern(operands=(2, None), window=0),
-    parameters={"tile": Powers(1, 256, 16), "along": OneOf(("rows", "elements"))},
+    parameters={"tile": Powers(1, 256, 16), "along": OneOf(("rows", "elements")), "together": OneOf(("fitting", 1, 2, 4, 8))},
     source="Milakov and Gimelshein, Online normalizer calculation for softmax, 2018 (the safe form, a row at a time)",
 )
-def rows_at_once(sketch: Sketch, tile: int, along: str) -> Sketch:
+def rows_at_once(sketch: Sketch, tile: int, along: str, together: int | str) -> Sketch:
     """Softmax and norms: a row is read once from memory, and every pass but the first finds it in the nearest cache.
 
     ::
 
         for tiles of rows on groups
-          reduce the row    lanes = elements of a row, or one row each
-          what follows, on the same row
+          for a few rows together
+            reduce each row    lanes = elements of a row, or one row each
+            what follows, on the same rows
     """
     roles = sketch.matched[0]
     row = roles.longest("left", "right", "batch")
@@ -58,7 +59,7 @@ def rows_at_once(sketch: Sketch, tile: int, along: str) -> Sketch:
     for one in sketch.matched:
         known = lane if lane in one.einsum.variables else None
         sketch = sketch.decided(one.name, lane=known, rows=(roles.name, row)) if known is not None else sketch
-    return sketch.decided(rows=(roles.name, row), tile=tile, sums=along == "elements")
+    return sketch.decided(None, rows=(roles.name, row), tile=tile, sums=along == "elements", **{"pass": together})
 
 
 def in_parts(sketch: Sketch, parts: int) -> Sketch:
