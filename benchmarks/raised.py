@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=250)
     parser.add_argument("--first", type=int, default=[0], nargs="+", help="seeds of the first random trees")
     parser.add_argument("--output", type=Path, default=DATA)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     if given.verb == "count":
         found = list(outcomes([range(first, first + given.trees) for first in given.first]))

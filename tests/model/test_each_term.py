@@ -254,6 +254,12 @@ def test_the_page_names_tests_that_exist() -> None:
     assert [name for name in found if f"def {name}(" not in text] == []
 
 
+def test_the_page_has_every_figure() -> None:
+    page = (Path(__file__).resolve().parents[2] / "doc" / "model.rst").read_text()
+    assert [name for name in CYCLES if f"``{name}_..." not in page] == []
+    assert [name for name in FIGURES if name not in page] == []
+
+
 def test_lanes_that_share_a_line_leave_together() -> None:
     """Of rows of one element the lanes are neighbours; of rows of 64 each has a line of its own."""
     pairs = mapped(
