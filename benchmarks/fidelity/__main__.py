@@ -3,7 +3,7 @@ with one term more at a time; ``residuals`` what intervals are made of, with eac
 processor left out; ``figures`` what other values of assumed figures would do; ``corrected`` whether a correction that is learned from other
 workloads ranks better; the other verbs measure.
 
-``prepare`` draws mappings, writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
+``draw`` draws mappings; ``prepare`` writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DATA, DEVELOPED, KNOWN, UNSEEN, Device
+from .cases import DATA, DEVELOPED, DRAWN_LAST, KNOWN, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -21,17 +21,20 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"])
+    parser.add_argument(
+        "verb", choices=["draw", "prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"]
+    )
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="", help="a processor's folder below data; default: all; for judging and measuring epyc_zen5")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
-    parser.add_argument("--count", type=int, default=0, help="prepare: draw further mappings until a workload has so many")
+    parser.add_argument("--count", type=int, default=0, help="draw: further mappings until a workload has so many")
+    parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
     every = [Device(name) for name in ([given.device] if given.device else sorted(folder.name for folder in DATA.iterdir()))]
-    cases = tuple(given.cases or ((*KNOWN, *UNSEEN) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *DRAWN_LAST) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 
@@ -62,11 +65,14 @@ def main() -> None:
 
         print(residuals.across([Device(folder.name) for folder in sorted(DATA.iterdir())]))
         return
-    from .measuring import prepare, slot
+    from .measuring import draw, prepare, slot
 
-    if given.verb == "prepare":
+    if given.verb == "draw":
         for case in cases:
-            prepare(device, case, given.work, given.count)
+            draw(device, case, given.count, given.kept)
+    elif given.verb == "prepare":
+        for case in cases:
+            prepare(device, case, given.work)
     else:
         print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
 

@@ -14,6 +14,8 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.formats.writing.writer import mapping_text
 from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.target import Target
 
 FOLDER = Path(__file__).parent
@@ -49,7 +51,14 @@ UNSEEN = (
     *("kernel_sum", "cp_whole", "autocorrelation", "memory_cell"),
     *("grey_dilation", "quadratic_form", "banded", "expert_mix"),
 )
-"""Workloads H: of kinds that are in none of the others, sixty mappings each, drawn before the rules that set G led to; judged once."""
+"""Workloads H: of kinds that are in none of the others, sixty mappings each, drawn before the rules that set G led to; looked at since
+they were judged."""
+DRAWN_LAST = (
+    *("permuted_sums", "sampled_product", "strided_conv2d", "gated_linear"),
+    *("log_softmax", "residual_norm", "grouped_decoding", "batched_matvec"),
+)
+"""Workloads I: of the kinds that a model of kernels is mostly asked for, sizes drawn (:mod:`.sizes`); judged once. Of their mappings half are
+kept as drawn, and of others those that the model took for the fastest when they were drawn: enough of them are near the best."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -58,11 +67,12 @@ SETS = {
     "workloads that were held out on a third kind of processor": HELD_OUT,
     "workloads that were held out before these": DRAWN,
     "workloads that were held out right before these": LEFT_OUT,
-    "held-out workloads": UNSEEN,
+    "workloads that were held out with a calibration of the same sitting": UNSEEN,
+    "held-out workloads": DRAWN_LAST,
 }
-LETTERS = "ABCDEFGH"
+LETTERS = "ABCDEFGHI"
 """What these sets are called."""
-KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT)
+KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT, *UNSEEN)
 """Workloads that intervals are made of."""
 SEED = 16
 MOST_TURNS = 10
@@ -140,6 +150,18 @@ class Device:
                 rows |= dict.fromkeys(mapping_text(one.mapping) for one in drawn if one.mapping is not None)
         file.write_text("".join(json.dumps({"mapping": row}) + "\n" for row in rows))
         return len(rows)
+
+    def keep(self, case: str, count: int) -> None:
+        """Keep so many of the mappings that were drawn: the first of them, and as many of the others that are predicted to be fastest."""
+        lines = self._drawn(case).read_text().splitlines()
+        if len(lines) <= count:
+            return
+        specs, first = self.mapped(case), count // 2
+        machine = Machine.of(specs[0])
+        assert machine is not None
+        predicted = {number: kernel_time(specs[number], machine).seconds for number in range(first, len(lines))}
+        fastest = sorted(predicted, key=lambda number: predicted[number])[: count - first]
+        self._drawn(case).write_text("".join(f"{lines[number]}\n" for number in (*range(first), *sorted(fastest))))
 
     def _drawn(self, case: str) -> Path:
         return self.folder / f"{case}_mappings.jsonl"

@@ -37,10 +37,16 @@ NOISE = 0.05
 """A mapping is timed again until its lower quartile is within this part of its fastest run, or it has had the most runs."""
 
 
-def prepare(device: Device, case: str, work: Path, count: int = 0) -> None:
-    """Write, build and verify each mapping, of which there are to be ``count``; what fails is kept with its reason."""
+def draw(device: Device, case: str, count: int, kept: int) -> None:
+    """Draw so many mappings, of which so many are kept (0: all)."""
+    device.draw(case, target(find_device(None)), count)
+    if kept:
+        device.keep(case, kept)
+
+
+def prepare(device: Device, case: str, work: Path) -> None:
+    """Write, build and verify each mapping that was drawn; what fails is kept with its reason."""
     found = find_device(None)
-    device.draw(case, target(found), count)
     folder = work / device.name / case
     folder.mkdir(parents=True, exist_ok=True)
     for number, spec in enumerate(device.mapped(case)):
