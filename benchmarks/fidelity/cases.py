@@ -57,8 +57,8 @@ DRAWN_LAST = (
     *("permuted_sums", "sampled_product", "strided_conv2d", "gated_linear"),
     *("log_softmax", "residual_norm", "grouped_decoding", "batched_matvec"),
 )
-"""Workloads I: of the kinds that a model of kernels is mostly asked for, sizes drawn (:mod:`.sizes`); judged once. Of their mappings half are
-kept as drawn, and of others those that the model took for the fastest when they were drawn: enough of them are near the best."""
+"""Workloads I: of the kinds that a model of kernels is mostly asked for, sizes drawn (:mod:`.sizes`); judged once. Of their mappings half
+are kept as drawn, and of others those that the model took for the fastest when they were drawn: enough of them are near the best."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -28,6 +28,8 @@ PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
 CHAINED = tuple(sorted({reduction.cost for reduction in REDUCTIONS.values() if reduction.cost is not None}))
 """Functions by which values are reduced: each call waits for the one before."""
+RUNNING = "running_"
+"""What they are called, with this before their names, where the first argument is what a reduction of vectors has so far."""
 LONELY = tuple(name for name in PROBES if name not in CHAINED)
 """Functions of several instructions: ten calls on scalars in turns are joined to vectors (exp took 2 ns so, 4.8 in a kernel's sum)."""
 HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
@@ -111,11 +113,14 @@ _BODIES = {
 
 
 def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]]:
-    """OpenCL C of the probed functions as kernels call them on scalars or vectors, and the name of each there."""
+    """OpenCL C of the probed functions as kernels call them on scalars or vectors, and the name of each there; of vectors those by which
+    reductions go on, too."""
     probed = [function for function in FUNCTIONS.values() if function.probe is not None]
     if lanes == 1:
         return "", {function.name: function.opencl for function in probed}
-    operations = {function.name: VectorOperation(Verb.FUNCTION, c_type(dtype), lanes, function=function.name) for function in probed}
+    each = partial(VectorOperation, Verb.FUNCTION, c_type(dtype), lanes)
+    operations = {function.name: each(function=function.name) for function in probed}
+    operations |= {RUNNING + name: each(function=name, is_running=True) for name in CHAINED}
     text = "".join(f"{definition(operation, quirks)}\n" for operation in operations.values())
     return text, {name: operation.name for name, operation in operations.items()}
 
@@ -158,9 +163,11 @@ class CoreBench:
             work = LANE_STORED * self.halves.lanes
             yield "narrow_lane_store", self.halves.probe(self._core_of(self.halves), "probe_lane_stores", 1, LANE_STORED, work, BYTES)
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
-        yield from ((f"{name}_vector", probe) for name, probe in (*self.functions(self.bench), *self.chains(self.bench)))
+        running = tuple(RUNNING + name for name in CHAINED) if self.bench.lanes > 1 else ()
+        whole = (*self.functions(self.bench), *self.chains(self.bench, (*PROBES, *running)))
+        yield from ((f"{name}_vector", probe) for name, probe in whole)
         if self.halves is not None:
-            halved = (*self.functions(self.halves), *self.chains(self.halves, CHAINED))
+            halved = (*self.functions(self.halves), *self.chains(self.halves, (*CHAINED, *running)))
             yield from ((f"{name}_half_vector", probe) for name, probe in halved)
         yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars, CHAINED))
         yield from ((f"{name}_scalar", probe) for name, probe in self.chains(self.scalars))
@@ -288,8 +295,9 @@ class CoreBench:
         calls = {
             name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
         }
-        for name, probe in PROBES.items():
-            each = (f"{names.get(name)}(a0, x[{k}])" if name in CHAINED else probe.format("a0", call=names.get(name)) for k in range(CALLS))
+        reduced = {name for name in names if name.removeprefix(RUNNING) in CHAINED}
+        for name, probe in {**PROBES, **dict.fromkeys(sorted(reduced), "")}.items():
+            each = (f"{names.get(name)}(a0, x[{k}])" if name in reduced else probe.format("a0", call=names.get(name)) for k in range(CALLS))
             calls[f"{name}_chain"] = " ".join(f"a0 = {one};" for one in each)
         return self._loaded(bench, {}, text + "".join(_HEAD % item for item in calls.items()))
 

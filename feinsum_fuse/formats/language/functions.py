@@ -77,6 +77,8 @@ class Function:
 
     The default is of the order of what a library's ``exp`` and ``tanh`` took on an EPYC, 16 to 28 and 22 to 40; the others are for
     functions that one instruction does (Fog, Instruction tables: Zen 2)."""
+    is_divided: bool = False
+    """Whether it is made of what a core's unit for divisions and roots does, which works beside the other ones."""
     probe: str | None = None
     """OpenCL C whose time a calibration measures, with ``{call}`` for the function, ``{0}`` for an argument and ``w`` for a second one;
     ``None``: it does not."""
@@ -156,8 +158,8 @@ _HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
 _ROWS = (
     _function("exp", np.exp, is_finite=True, ulps=3, amplification=16.0, probe="{call}(-{0})", is_probed_below_zero=True, **_EXP),
     _function("log", np.log, ulps=3, probe="{call}({0} + (REAL) 1.5)", **_LOG),
-    _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)"),
-    _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)"),
+    _function("sqrt", np.sqrt, ulps=3, cycles=(6.0, 5.0), probe="{call}({0} + (REAL) 1)", is_divided=True),
+    _function("rsqrt", lambda x: 1.0 / np.sqrt(x), ulps=2, cycles=(12.0, 10.0), probe="{call}({0} + (REAL) 1)", is_divided=True),
     _function("tanh", np.tanh, is_finite=True, ulps=5, probe="{call}({0})", is_probed_below_zero=True, **_TANH),
     _function("erf", erf, is_finite=True, is_real=True, ulps=16, probe="{call}({0})", is_probed_below_zero=True, **_ERF),
     _function(

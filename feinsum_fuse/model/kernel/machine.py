@@ -174,6 +174,11 @@ class Machine:
         found = self.variable(f"{name}_chain_scalar_seconds", found) if lanes == 1 else found
         return max(found, each)
 
+    def running(self, name: str, lanes: int) -> float:
+        """Seconds of one step of a reduction of vectors by a function, which waits for the step before: one instruction."""
+        whole = self.variable(f"running_{name}_chain_vector_seconds", self.seconds("addition_latency"))
+        return self.variable(f"running_{name}_chain_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
+
     def looped(self, name: str) -> float:
         """Seconds of one call in a loop over neighbours of which the compiler makes vectors: by a function of its own choice."""
         name, (vector, _) = _priced(name)

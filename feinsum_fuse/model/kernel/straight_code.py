@@ -23,7 +23,7 @@ from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Path, alike, counted_operations, is_call
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Path, alike, counted_operations, is_call, is_divided
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Straight:
             self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
         ]
-        return math.hypot(max(ports) + self.functions, self._waiting_calls)
+        working = max(max(ports) + self.functions, self._counts.dividing)
+        return math.hypot(working, self._waiting_calls)
 
     @cached_property
     def _waiting_calls(self) -> float:
@@ -149,7 +150,8 @@ class Straight:
             found[what, moving(names)] += count
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
-            found[cost, moving(own) | _around(line)] += 1
+            # What a vector of the largest so far becomes is one instruction, as it is no more asked whether it is a number.
+            found[SIMPLE if line.is_vector else cost, moving(own) | _around(line)] += 1
         return found
 
     def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
@@ -243,12 +245,18 @@ class Straight:
             if name in ONE_INSTRUCTION:
                 counts.arithmetic += times
                 counts.additions += times if name == ADDITION else 0.0
-            elif line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
-                counts.functions += times / self._pieces(line) * line.width * self.machine.function(name, 1)
+                continue
+            if line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
+                seconds = times / self._pieces(line) * line.width * self.machine.function(name, 1)
             elif line.lane is None and (self._is_independent or (self.machine.is_vectorised(name) and self._calls_are_joined(line))):
-                counts.functions += times / self._pieces(line) * self.machine.looped(name)
+                seconds = times / self._pieces(line) * self.machine.looped(name)
             else:
-                counts.functions += times * self.machine.function(name, lanes)
+                seconds = times * self.machine.function(name, lanes)
+            if is_divided(name):
+                counts.dividing += seconds
+                counts.other += times
+            else:
+                counts.functions += seconds
         loop = self.block.loop
         turning = sum(loop is not None and loop.name in guard.variables for guard in line.statement.guards)
         counts.other += line.copies * turning * 2
@@ -450,7 +458,7 @@ class Straight:
         assert line.statement.reduce is not None
         cost = REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
-            return self.machine.chain(cost, self._lanes_of(line))
+            return (self.machine.running if line.is_vector else self.machine.chain)(cost, self._lanes_of(line))
         return self.machine.seconds("multiply_add_latency" if self._multiplies_and_adds(line) else "addition_latency")
 
     @staticmethod

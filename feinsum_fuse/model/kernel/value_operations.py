@@ -33,7 +33,12 @@ Path = tuple[tuple[str, frozenset[str]], ...]
 
 def is_call(what: str) -> bool:
     """Whether an operation is a function of several instructions."""
-    return what not in ONE_INSTRUCTION and _cycles(what) > CALL_CYCLES
+    return what not in ONE_INSTRUCTION and not is_divided(what) and _cycles(what) > CALL_CYCLES
+
+
+def is_divided(what: str) -> bool:
+    """Whether an operation is one of the unit that divides and takes roots: slow, and beside all others."""
+    return what == DIVISION or (what in FUNCTIONS and FUNCTIONS[what].is_divided)
 
 
 def _cycles(what: str) -> float:
@@ -168,6 +173,8 @@ class CodeCounts:
     narrow_stores: float = 0.0
     """Stores of half a vector or less."""
     functions: float = 0.0
+    dividing: float = 0.0
+    """Seconds of divisions and roots, by a unit that works beside the others."""
     loads: float = 0.0
     stores: float = 0.0
     packed: float = 0.0
