@@ -188,7 +188,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "apart_lone_line": (far_rows(2048, 4080), REGISTER_TILE),
     "apart_lone_memory_line": (far_rows(2048, 4080), REGISTER_TILE),
     "spilled": (product(16, 2), product(8, 2)),
-    "max_chain_vector": (reduced("max(A[m, n])"), reduced("sum(A[m, n])")),
+    "running_max_chain_vector": (reduced("max(A[m, n])"), reduced("sum(A[m, n])")),
     "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
     "exp_chain_vector": (elementwise("exp(log(A[m, n]))"), elementwise("exp(A[m, n])")),
     "log_chain_vector": (elementwise("exp(2 + log(A[m, n]))"), elementwise("exp(A[m, n]) + log(A[m, n])")),
@@ -290,6 +290,19 @@ def three_factors(sums: str) -> Spec:
         f"  - !Temporal {{rank_variable: {outer}, tile_shape: 1}}\n  - !Temporal {{rank_variable: {lanes}, tile_shape: 8}}\n"
         f"  - !Spatial {{rank_variable: {lanes}, tile_shape: 1, component: Lane, name: lane}}",
     )
+
+
+def test_divisions_are_done_beside_functions() -> None:
+    """The longer of both counts; a result that waits for one function and a division is no function of a function."""
+    spec = elementwise("exp(A[m, n]) / (1 + A[m, n])")
+    calls, both, divisions = (seconds(spec, exp_vector_seconds=e, div_vector_seconds=d) for e, d in ((2e-6, 0), (2e-6, 1e-6), (0, 1e-6)))
+    assert calls == both > 1.5 * divisions
+    assert seconds(elementwise("1 / (1 + exp(A[m, n]))"), div_chain_vector_seconds=1) < 0.1
+
+
+def test_the_largest_so_far_takes_an_addition() -> None:
+    """Of vectors; ``max`` of two values of a map takes more, since one of them may be no number."""
+    assert seconds(reduced("max(A[m, n])"), max_vector_seconds=SLOW) < 0.1 * seconds(elementwise("max(A[m, n], 1)"), max_vector_seconds=SLOW)
 
 
 def test_memory_hides_less_than_caches() -> None:

@@ -150,8 +150,8 @@ class Straight:
             found[what, moving(names)] += count
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
-            # What a vector of the largest so far becomes is one instruction, as it is no more asked whether it is a number.
-            found[SIMPLE if line.is_vector else cost, moving(own) | _around(line)] += 1
+            # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.
+            found[ADDITION if line.is_vector else cost, moving(own) | _around(line)] += 1
         return found
 
     def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
