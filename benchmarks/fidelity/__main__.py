@@ -21,9 +21,7 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "verb", choices=["draw", "prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"]
-    )
+    parser.add_argument("verb", choices=["draw", "prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"])
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="", help="a processor's folder below data; default: all; for judging and measuring epyc_zen5")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
