@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from constantdict import constantdict
@@ -36,7 +36,8 @@ class Transform:
     name: str
     """Module and function, such as ``products.register_tiles``."""
     patterns: tuple[Pattern, ...]
-    """One: for all Einsums like it. Several: for a run of Einsums, each like its pattern, that reads what the run wrote before."""
+    """One: for all Einsums like it. Several: for a run of Einsums, each like its pattern, that reads what the run wrote before; others,
+    which read nothing of the run, may stand between them."""
     function: SketchFunction = field(repr=False)
     parameters: constantdict[str, Domain] = field(default_factory=constantdict)
     conditions: constantdict[str, ParameterCondition] = field(default_factory=constantdict, repr=False)
@@ -60,13 +61,11 @@ class Transform:
         if len(self.patterns) == 1:
             found = [Roles.of(einsum) for einsum in cascade.einsums]
             return tuple(roles for roles in found if roles is not None and self.patterns[0].matches(roles.extents))
-        length = len(self.patterns)
-        for start in range(len(cascade.einsums) - length + 1):
-            run = [Roles.of(einsum) for einsum in cascade.einsums[start : start + length]]
-            known = tuple(roles for roles in run if roles is not None)
-            fits = all(pattern.matches(roles.extents) for pattern, roles in zip(self.patterns, known, strict=False))
-            if len(known) == length and fits and _is_chain(known):
-                return known
+        known = [Roles.of(einsum) for einsum in cascade.einsums]
+        for start in range(len(known)):
+            run = _chain(known[start:], self.patterns)
+            if run:
+                return run
         return ()
 
     @checked(TransformError, cascade=_CASCADE)
@@ -147,14 +146,21 @@ class Transform:
         return family.spec.replace(mapping=family.mapping(sketch.chooser()))
 
 
-def _is_chain(run: tuple[Roles, ...]) -> bool:
-    """Whether each Einsum but the first reads what one before it in the run wrote."""
-    written: set[str] = set()
-    for place, roles in enumerate(run):
-        if place and written.isdisjoint(access.tensor for access in roles.einsum.operands):
-            return False
-        written.add(roles.einsum.output.tensor)
-    return True
+def _chain(found: Sequence[Roles | None], patterns: Sequence[Pattern]) -> tuple[Roles, ...]:
+    """The run that begins with the first of these Einsums, each like its pattern; those that read nothing of it are passed over. Empty if
+    there is none.
+    """
+    run: list[Roles] = []
+    for roles in found:
+        reads = roles is not None and not {one.einsum.output.tensor for one in run}.isdisjoint(a.tensor for a in roles.einsum.operands)
+        if run and roles is not None and not reads:
+            continue
+        if roles is None or not patterns[len(run)].matches(roles.extents):
+            return ()
+        run.append(roles)
+        if len(run) == len(patterns):
+            return tuple(run)
+    return ()
 
 
 def transform(

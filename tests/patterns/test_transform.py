@@ -53,6 +53,16 @@ def test_a_pattern_counts_and_relates() -> None:
     assert str(pattern) == "2 operands, 1 or more left, 1 to 2 contracted, a relation of sizes"
 
 
+def test_what_reads_nothing_of_a_run_may_stand_in_it() -> None:
+    """Two sums and what follows from both: the second sum reads nothing of the first."""
+    lines = ["A[m] = X[m,p]", "D[m] = W[m,p]", "U[m] = A[m] / 23", "B[m] = (X[m,p] - U[m]) * (W[m,p] - D[m])"]
+    sums = ff.cascade(lines, sizes={"M": 3, "P": 23})
+    assert [roles.name for roles in transform_called("networks.one_pass").matched(sums)] == ["A", "U"]
+    assert transform_called("networks.split_keys").applies_to(sums)
+    apart = ff.cascade(["A[m] = X[m,p]", "D[m] = W[m,p]"], sizes={"M": 3, "P": 23})
+    assert not transform_called("networks.one_pass").matched(apart)
+
+
 def test_parameters_depend_on_sizes() -> None:
     matched = transform_called("products.register_tiles").matched(product())
     assert Powers(8, 512, 64, "contracted").values(matched) == (64, 8, 16, 32)
