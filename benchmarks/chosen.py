@@ -11,6 +11,7 @@ assumes. Texts are kept in ``--keep``, those of a checkout whose modules have ch
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -107,6 +108,16 @@ def workloads(seeds: list[int], names: list[str]) -> dict[str, Entry]:
     return {name: entry for name, entry in found.items() if not names or name in names or entry.kind in names}
 
 
+@functools.cache
+def held(root: Path, device_file: Path) -> str:
+    """A digest of a checkout's modules and of a device file, as they are when it is first asked for: who goes on editing loses no texts."""
+    digest = hashlib.sha256()
+    for file in sorted((root / "feinsum_fuse").rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    digest.update(device_file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Checkout:
     """A working tree of the project, and where its texts are kept."""
@@ -115,12 +126,8 @@ class Checkout:
     keep: Path
 
     def folder(self, device: cl.Device) -> Path:
-        """For what its modules hold now."""
-        digest = hashlib.sha256()
-        for file in sorted((self.root / "feinsum_fuse").rglob("*.py")):
-            digest.update(str(file.relative_to(self.root)).encode() + file.read_bytes())
-        digest.update(default_file(device).read_bytes())
-        return self.keep / DeviceInfo.of(device).slug / digest.hexdigest()[:16]
+        """For what its modules hold."""
+        return self.keep / DeviceInfo.of(device).slug / held(self.root, default_file(device))
 
     def write(self, wanted: Mapping[str, Entry], device: cl.Device) -> None:
         """The texts of these workloads that are not there yet, each in a file."""
