@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from math import gcd
@@ -12,7 +11,7 @@ import loopy as lp
 from ...cascades.names import Identifiers, identifier
 from ...formats.affine import Affine
 from ..tree.loops import guarded, interval
-from ..tree.nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
+from ..tree.nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, unless_same, walk
 from ..tree.parallel import distributed
 from .surroundings import inames_of
 from .tagging import OwnedTag
@@ -61,7 +60,7 @@ def chains(body: tuple[NestItem, ...], above: tuple[For, ...] = ()) -> Iterator[
 
 def _renamed(body: tuple[NestItem, ...], names: dict[str, str]) -> tuple[NestItem, ...]:
     return tuple(
-        dataclasses.replace(node, name=names[node.name], fused=names.get(node.fused, ""), body=_renamed(node.body, names))
+        node.changed(name=names[node.name], fused=names.get(node.fused, ""), body=_renamed(node.body, names))
         if isinstance(node, For)
         else node
         for node in body
@@ -92,14 +91,14 @@ def _begun(body: tuple[NestItem, ...], above: tuple[For, ...]) -> tuple[NestItem
         if node.binding != "vector" and node.binding != "unroll" and len(inner) == 1 and isinstance(lane := inner[0], For):
             starts = tuple(limit for limit in lane.limits if lane.binding == "vector" and lane.name not in limit.variables)
             if starts and not node.fused:
-                inner = (dataclasses.replace(lane, limits=tuple(limit for limit in lane.limits if limit not in starts)),)
-                node = dataclasses.replace(node, limits=node.limits + starts)
+                inner = (lane.limited(tuple(limit for limit in lane.limits if limit not in starts), lane.body),)
+                node = node.limited(node.limits + starts, node.body)
         limits = node.limits
         if node.binding == "vector" and node.extent is not None:
             first = (limit.substituted({node.name: Affine((), 0)}) for limit in limits if limit.coefficients.get(node.name, 0) < 0)
             limits += tuple(limit for limit in first if not _holds(limit, above) and limit not in limits)
-        result.append(dataclasses.replace(node, limits=limits, body=inner))
-    return tuple(result)
+        result.append(node.limited(limits, inner))
+    return unless_same(body, result)
 
 
 def _holds(limit: Affine, loops: tuple[For, ...]) -> bool:
@@ -123,9 +122,9 @@ def _needed(body: tuple[NestItem, ...], known: frozenset[tuple[Affine, int]]) ->
     for node in body:
         if isinstance(node, For):
             limits = tuple(limit for limit in node.limits if not _is_implied(limit, node, known))
-            node = dataclasses.replace(node, limits=limits, body=_needed(node.body, known | {_reduced(limit) for limit in limits}))
+            node = node.limited(limits, _needed(node.body, known | {_reduced(limit) for limit in limits}))
         result.append(node)
-    return tuple(result)
+    return unless_same(body, result)
 
 
 def _is_implied(limit: Affine, loop: For, known: frozenset[tuple[Affine, int]]) -> bool:
@@ -163,10 +162,11 @@ def _without(body: tuple[NestItem, ...], single: dict[str, Affine], *, root: boo
         limits = tuple(limit.substituted(single) for limit in node.limits)
         if node.name not in single or (root and len(inner) > 1):
             fused = "" if all(isinstance(n, For) and n.name in single for n in node.body) else node.fused
-            result += [dataclasses.replace(node, body=inner, limits=limits, fused=fused)] if inner else []
+            kept = node.limited(limits, inner)
+            result += [kept if fused == kept.fused else kept.changed(fused=fused)] if inner else []
         elif all(limit.terms or limit.constant >= 0 for limit in limits):
             result += guarded(inner, tuple(limit for limit in limits if limit.terms))
-    return tuple(result)
+    return unless_same(body, result)
 
 
 def final_form(nest: Nest, kernel: lp.LoopKernel) -> Nest:

@@ -251,6 +251,10 @@ class For:
         """The loop with some parts replaced; written out, since a search does it all the time."""
         return For(**{**self.__getstate__(), **changes})  # type: ignore[arg-type]
 
+    def limited(self, limits: tuple[Affine, ...], body: tuple[NestItem, ...]) -> For:
+        """The loop with these limits around this body; itself if they are its own, with what was found out about it."""
+        return self if body is self.body and limits == self.limits else self.changed(limits=limits, body=body)
+
 
 _LOOP_PARTS = tuple(part.name for part in dataclasses.fields(For))
 NestItem = For | Statement
@@ -344,6 +348,11 @@ class Nest:
         return constantdict({loop.name: loop for loop in self.all_loops})
 
     @cached_property
+    def _names(self) -> frozenset[str]:
+        """What loops, tiles and sources are called."""
+        return frozenset((*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources))
+
+    @cached_property
     def all_loops(self) -> tuple[For, ...]:
         """The loops in the order of the text; those over work-items may stand in several places under one name."""
         return tuple(loop for node in self.body if isinstance(node, For) for loop in node.loops)
@@ -368,10 +377,9 @@ class Nest:
 
     def fresh(self, wish: str, between: str = "_") -> str:
         """An identifier that no loop, tile or source has; ``between``: what stands before its number, if it needs one."""
-        taken = {*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources}
         wish = identifier(wish)
         name, number = wish, 0 if between else 1
-        while name in taken:
+        while name in self._names:
             number += 1
             name = f"{wish}{between}{number}"
         return name
