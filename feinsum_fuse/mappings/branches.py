@@ -189,8 +189,10 @@ class Branch:
         held = self.segment.row_bytes(rows)
         if held:
             usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
-        if problems >= groups and self._is_read_across(self.segment.einsums[0], rows):
-            return extent
+        if problems >= groups and (
+            extent < 2 * usual and extent * held <= self.plan.budget or self._is_read_across(self.segment.einsums[0], rows)
+        ):
+            return extent  # there are groups enough without cutting a problem
         return self._shared(rows, min(extent, usual), problems)
 
     def _adds_up(self, rows: RowVariables) -> bool:
@@ -307,7 +309,20 @@ class Branch:
             return [*batches, *self._grouped(self.rows, self.tile)]
         if not batches:
             return []
-        return [*batches[:-1], *self._grouped(self.segment.batches[-1], 1)]
+        problems = self._problems()
+        return [*batches[:-1], *self._grouped(self.segment.batches[-1], problems), *(batches[-1:] if problems > 1 else [])]
+
+    def _problems(self) -> int:
+        """Problems of their own that a group takes one after another: as many as pay for its start, if enough groups are left."""
+        *others, last = self.segment.batches
+        count = self.segment.extent(last)
+        if self.plan.components.on_items or self.plan.components.group is None:
+            return 1
+        alone = self.segment.points // (count * prod(map(self.segment.extent, others)))
+        enough = count * prod(map(self.segment.extent, others)) // self.plan.target.groups
+        usual = max(1, min(GROUP_POINTS // max(1, alone), enough, count))
+        fitting = [n for n in (1, 4, 16, 64) if n <= count]
+        return self.chooser.choose(Choice.of("problems", self.name, usual, fitting))
 
     def _pass(self) -> list[Node]:
         """The loop over the few rows of a group that all Einsums go through before the next ones, so that each finds them near by."""

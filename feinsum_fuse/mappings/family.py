@@ -34,6 +34,7 @@ CHOICE_KINDS = constantdict(
         "beside": "whether Einsums that read the same operand run side by side, where their results meet or they only go through it",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
+        "problems": "how many problems that share nothing a group takes one after another",
         "columns": "where lanes are work-items: iterations of a second common loop in a group",
         "layout": "whether all fused Einsums have their lanes along the common rows",
         "lane": "the rank variable of an Einsum whose iterations are lanes",
