@@ -143,11 +143,13 @@ def _every_way(tile: Sequence[CStatement], tests: Sequence[Expression], known: K
 
 
 def _guards(statement: CStatement, known: Known, private: Container[str], in_loop: bool = False) -> Iterator[Expression]:
-    """The conditions of sums in loops that are known before these loops."""
+    """The conditions of sums in loops that are known before these loops, without those that never hold: a row's last vector may be cut in
+    every tile.
+    """
     if isinstance(statement, Conditional) and any(isinstance(s, Comment) for s in statement.body):
         return  # a tile that is apart
     if in_loop and _is_sum(_only(statement), private):
-        yield from (test for test in _tests(statement) if is_fixed(test, known))
+        yield from (test for test in _tests(statement) if is_fixed(test, known) and simplified(test, known) is not False)
     for block in bodies(statement):
         for inner in block:
             yield from _guards(inner, known, private, in_loop or isinstance(statement, Loop))

@@ -190,7 +190,7 @@ class Branch:
         if held:
             usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
         if problems >= groups and (
-            extent < 2 * usual and extent * held <= self.plan.budget or self._is_read_across(self.segment.einsums[0], rows)
+            (extent < 2 * usual and extent * held <= self.plan.budget) or self._is_read_across(self.segment.einsums[0], rows)
         ):
             return extent  # there are groups enough without cutting a problem
         return self._shared(rows, min(extent, usual), problems)

@@ -346,13 +346,13 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, 
     """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
-    for einsum in cascade.einsums:
+    for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(groups, longer.loops)
-            if not merged and any(longer.fits(rows, budget) for rows in longer.rows):
+            if not merged and _fits(longer, budget) and not (following and _is_better_apart(segment, longer, following, budget)):
                 segment = longer
                 continue
         if segment is not None:
@@ -360,3 +360,20 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, 
         segment = Segment.of(around, einsum)
     if segment is not None:
         yield segment
+
+
+def _fits(segment: Segment, budget: int) -> bool:
+    """Whether there are rows along which these Einsums can be fused."""
+    return any(segment.fits(rows, budget) for rows in segment.rows)
+
+
+def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int) -> bool:
+    """Whether copies should be made before an Einsum that could be fused with them: then it is fused with the one behind it, which reads
+    more of what it writes than the copies are.
+    """
+    last = longer.einsums[-1]
+    if not all(einsum.is_copy for einsum in segment.einsums) or last.output.tensor not in {a.tensor for a in following.operands}:
+        return False
+    if _fits(longer.longer(following), budget) or not _fits(Segment.of(segment.around, last).longer(following), budget):
+        return False
+    return sum(map(segment.around.tensor_bytes, segment.written)) < segment.around.tensor_bytes(last.output.tensor)

@@ -74,7 +74,8 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     for einsum in cascade.einsums:
         unpacking = _unpacking(cascade, einsum, target)
         cascade = unpacking.apply(cascade) if unpacking is not None else cascade
-    for packing in [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]:
+    packings = [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]
+    for packing in packings or [packing for einsum in cascade.einsums for packing in _small(cascade, einsum, target)]:
         interleaving = _interleaved(cascade, packing)
         cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
     return cascade
@@ -187,6 +188,31 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
             and size <= sizes[columns] // (2 * LEAST_ROWS) * panel
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
+    return found
+
+
+def _small(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
+    """Which operands of the first step of a chain to pack for all groups together, each of which would turn them for itself otherwise.
+
+    Such an operand is near all the time, has lanes that do not lie together, and is used by every row of what the chain goes on with.
+    """
+    if not einsum.output.indices or not einsum.has_injective_output or einsum.is_recurrence or einsum.guards or einsum.is_copy:
+        return []
+    columns = einsum.output.indices[-1].bare
+    if columns is None or not einsum.reduction_variables or einsum.output.tensor not in cascade.intermediates:
+        return []
+    if any(access.tensor in cascade.intermediates for access in einsum.operands) or len(einsum.operands) < 2:
+        return []
+    found: list[Pack] = []
+    for position, access in enumerate(einsum.operands):
+        variables = access.variables
+        if columns not in variables or variables[-1] == columns or any(index.bare is None for index in access.indices):
+            continue
+        size = _elements(einsum, access) * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
+        rows = einsum.box_points // _elements(einsum, access)
+        if len(set(variables)) == len(access.indices) and size <= target.nearest_cache_bytes and rows >= USED * target.groups:
+            kept = [v for v in variables if v in einsum.output_variables and v != columns]
+            found.append(Pack(einsum.name, position, (*kept, *(v for v in variables if v in einsum.reduction_variables), columns)))
     return found
 
 
