@@ -1,14 +1,16 @@
-"""``python -m benchmarks.ceiling time|mix|report [NAMES]``: kernels by hand beside our programs, class by class.
+"""``python -m benchmarks.ceiling time|mix|report|table [NAMES]``: kernels by hand beside our programs, class by class.
 
 ``time`` takes the kernels by hand, our default mapping and what the suite's search found (``benchmarks/suite_data``) in turns in one
 process, as the suite does; the outputs by hand are compared with the reference. ``mix`` reads the inner loops from the binaries. Both write
 ``benchmarks/ceiling_data/DEVICE.json``, which ``report`` prints beside the best peer and the floor of the suite's data. Sizes are the
-suite's of seed 9. ``check`` builds all and compares what is by hand, and times nothing.
+suite's of seed 9. ``table`` writes ``doc/ceiling.csv`` from all devices' data. ``check`` builds all and compares what is by hand, and times
+nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import statistics
@@ -30,7 +32,8 @@ from feinsum_fuse.device.timing.resident import Resident
 from feinsum_fuse.device.timing.timing import Timed, time_together
 from feinsum_fuse.presentation import table
 
-from ..suite.__main__ import OURS, folder_of
+from ..suite.__main__ import DATA as SUITE
+from ..suite.__main__ import OURS
 from .cases import CASES, SEED, Case
 from .mixes import inner_loop
 
@@ -64,15 +67,15 @@ def resident(executable: Executable, program: Program) -> Resident:
 def ours(case: Case, device: cl.Device) -> dict[str, Program]:
     """The default mapping's program and the tuned one, of which the suite's data may have none."""
     programs = {"default": ff.compile(ff.spec(case.cascade()), device)}
-    known = suite_data(case, device)
+    known = suite_data(case, DeviceInfo.of(device).slug)
     if known:
         programs["tuned"] = ff.compile(ff.loads(known["tuned"]["mapping"]), device)
     return programs
 
 
-def suite_data(case: Case, device: cl.Device) -> dict[str, Any]:
-    """What the suite found of a case: its tuned mapping, its floor, the peers' times."""
-    file = folder_of(device, SEED) / f"{case.name}.json"
+def suite_data(case: Case, slug: str) -> dict[str, Any]:
+    """What the suite found of a case on a device: its tuned mapping, its floor, the peers' times."""
+    file = SUITE / slug / str(SEED) / f"{case.name}.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     return found
 
@@ -107,13 +110,13 @@ def checked(case: Case, device: cl.Device) -> dict[str, Any]:
     return {}
 
 
-def row(case: Case, found: dict[str, Any], device: cl.Device) -> list[str]:
+def row(case: Case, found: dict[str, Any], slug: str) -> list[str]:
     """Of a case that was timed: milliseconds, what ours reaches of the kernel by hand, and both of the floor's rate."""
     times = {name: entry["median_s"] for name, entry in found["times"].items()}
     best = min((name for name in times if name != HAND), key=lambda name: times[name])
     spread = max(found["times"][name]["spread_s"] / times[name] for name in (HAND, best))
     operations, unit = found["rate"]
-    known = suite_data(case, device)
+    known = suite_data(case, slug)
     peers = {name: entry["median_s"] for name, entry in known.get("times", {}).items() if name not in OURS}
     peer = min(peers, key=lambda name: peers[name], default="")
     cells = [case.name, f"{peer} {peers[peer] * 1e3:.3f}" if peer else ""]
@@ -125,10 +128,10 @@ def row(case: Case, found: dict[str, Any], device: cl.Device) -> list[str]:
     return cells + [f"{part / times[name]:.2f}" for part in (floor, floor + start) for name in (HAND, best)]
 
 
-def report(known: Known, device: cl.Device) -> str:
+def report(known: Known, slug: str) -> str:
     """All cases that were timed; geometric means of the parts of the floor."""
     head = ["case", "best peer", "hand", "ours", "default", "spread", "by hand", "ours/hand", *("floor: hand", "ours") * 2]
-    rows = [row(case, known[case.name], device) for case in CASES if "times" in known.get(case.name, {})]
+    rows = [row(case, known[case.name], slug) for case in CASES if "times" in known.get(case.name, {})]
     means = [f"{statistics.geometric_mean(float(one[column]) for one in rows if one[column]):.2f}" for column in range(7, 12)]
     lines = [table(head, [*rows, ["geometric mean", *[""] * 6, *means]], numbers=10)]
     lines.append("ours: the faster of default and tuned; milliseconds; spread: of the middle half, the larger of hand's and ours")
@@ -141,22 +144,41 @@ def report(known: Known, device: cl.Device) -> str:
     return "\n".join(lines)
 
 
+def write_table() -> None:
+    """``doc/ceiling.csv``: of each runtime milliseconds by hand and ours, ours to the hand, and the parts of the floor."""
+    devices = {file.stem: json.loads(file.read_text()) for file in sorted(DATA.glob("*.json"), reverse=True)}
+    head = ["work"]
+    for slug in devices:
+        name = "Intel" if slug.startswith("intel") else "PoCL"
+        head += [f"{name} by hand", "ours", "to the hand", "of the floor: hand", "ours"]
+    with (HERE.parents[1] / "doc" / "ceiling.csv").open("w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(head)
+        for case in CASES:
+            if all("times" in known.get(case.name, {}) for known in devices.values()):
+                rows = [row(case, known[case.name], slug) for slug, known in devices.items()]
+                writer.writerow([case.name.replace("_", " "), *(one[column] for one in rows for column in (2, 3, 7, 8, 9))])
+
+
 STAGES: dict[str, Callable[..., dict[str, Any]]] = {"time": timed, "mix": mixed, "check": checked}
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ceiling", description=__doc__)
-    parser.add_argument("stage", choices=(*STAGES, "report"))
+    parser.add_argument("stage", choices=(*STAGES, "report", "table"))
     parser.add_argument("names", nargs="*", help="default: all")
     parser.add_argument("--device", default=None)
     parser.add_argument("--repeats", type=int, default=15, help="samples of each")
     given = parser.parse_intermixed_args()
+    if given.stage == "table":
+        write_table()
+        return
     device = find_device(given.device)
     file = DATA / f"{DeviceInfo.of(device).slug}.json"
     known: Known = json.loads(file.read_text()) if file.exists() else {}
     if given.stage == "report":
-        print(report(known, device))
+        print(report(known, DeviceInfo.of(device).slug))
         return
     for case in CASES:
         if given.names and case.name not in given.names:

@@ -137,6 +137,16 @@ def test_cut_tiles_are_right(einsums: tuple[str, ...], sizes: dict[str, int]) ->
         assert largest_error(np.asarray(found[name]), expected) < 1e-4
 
 
+def test_a_row_that_ends_with_part_of_a_vector_keeps_no_tile_from_standing_apart() -> None:
+    """In every tile of rows the last vector has three lanes in use: a count that is never whole."""
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes={"M": 67, "N": 19, "K": 35})
+    family = Family(default_space(cascade, target=ANY_DEVICE), ANY_DEVICE)
+    program = ff.compile(family.spec.replace(mapping=family.mapping(Given({"lane": "n", "second": "m", "vectors": 3, "down": 4}))))
+    assert "a whole tile" in program.executable.source
+    found = program(**program.example.inputs)
+    assert largest_error(np.asarray(found["Z"]), program.example.expected["Z"]) < 1e-5
+
+
 def test_vectors_of_elements_that_lie_apart_are_loaded_once_in_whole_tiles_and_in_cut_ones() -> None:
     """43 rows are tiles of two vectors of eight, the last with three lanes that count: their elements were read anew for each sum."""
     cascade = ff.cascade(["O[b, i, k] = V[b, x] * P[i, x, k]"], sizes={"B": 43, "I": 4, "K": 5, "X": 30})

@@ -167,48 +167,77 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T1_private[10] = splat_float8(0.0f);
         T1_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
-      // n0 (Matmul1)
-      for (int n0 = 0; n0 < 23; ++n0)
+      long const at_m = 23 * (m_start + 4 * m_2);
+      if (32 * gid(1) + 16 * gid(0) + m_2 < 32)
       {
-        long const T0_at = 23 * (m_start + 4 * m_2) + n0;
-        float const T0_0 = T0[T0_at];
-        float8 const W0_0 = vload_global_float8(W0[23 * n0]);
-        float8 const W0_1 = vload_global_float8(W0[23 * n0 + 8]);
-        float8 const W0_2 = vloadupto_global_float8(W0[23 * n0 + 16], 7);
-        float const T0_1 = T0[T0_at + 23];
-        float const T0_2 = T0[T0_at + 46];
-        T1_private[0] += T0_0 * W0_0;
-        T1_private[1] += T0_0 * W0_1;
-        T1_private[2] += T0_0 * W0_2;
-        T1_private[3] += T0_1 * W0_0;
-        T1_private[4] += T0_1 * W0_1;
-        T1_private[5] += T0_1 * W0_2;
-        T1_private[6] += T0_2 * W0_0;
-        T1_private[7] += T0_2 * W0_1;
-        T1_private[8] += T0_2 * W0_2;
-        if (inside_m)
+        // a whole tile
+        // n0 (Matmul1)
+        for (int n0 = 0; n0 < 23; ++n0)
         {
-          float const T0_3 = T0[T0_at + 69];
+          float const T0_0 = T0[at_m + n0];
+          float8 const W0_0 = vload_global_float8(W0[23 * n0]);
+          float8 const W0_1 = vload_global_float8(W0[23 * n0 + 8]);
+          float8 const W0_2 = vloadupto_global_float8(W0[23 * n0 + 16], 7);
+          float const T0_1 = T0[at_m + n0 + 23];
+          float const T0_2 = T0[at_m + n0 + 46];
+          float const T0_3 = T0[at_m + n0 + 69];
+          T1_private[0] += T0_0 * W0_0;
+          T1_private[1] += T0_0 * W0_1;
+          T1_private[2] += T0_0 * W0_2;
+          T1_private[3] += T0_1 * W0_0;
+          T1_private[4] += T0_1 * W0_1;
+          T1_private[5] += T0_1 * W0_2;
+          T1_private[6] += T0_2 * W0_0;
+          T1_private[7] += T0_2 * W0_1;
+          T1_private[8] += T0_2 * W0_2;
           T1_private[9] += T0_3 * W0_0;
           T1_private[10] += T0_3 * W0_1;
           T1_private[11] += T0_3 * W0_2;
         }
-      }
-      vstore_local_float8(T1_local[92 * m_2], T1_private[0]);
-      vstore_local_float8(T1_local[92 * m_2 + 8], T1_private[1]);
-      vstoreupto_local_float8(T1_local[92 * m_2 + 16], T1_private[2], 7);
-      vstore_local_float8(T1_local[92 * m_2 + 23], T1_private[3]);
-      vstore_local_float8(T1_local[92 * m_2 + 31], T1_private[4]);
-      vstoreupto_local_float8(T1_local[92 * m_2 + 39], T1_private[5], 7);
-      vstore_local_float8(T1_local[92 * m_2 + 46], T1_private[6]);
-      vstore_local_float8(T1_local[92 * m_2 + 54], T1_private[7]);
-      vstoreupto_local_float8(T1_local[92 * m_2 + 62], T1_private[8], 7);
-      if (inside_m)
-      {
+        vstore_local_float8(T1_local[92 * m_2], T1_private[0]);
+        vstore_local_float8(T1_local[92 * m_2 + 8], T1_private[1]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 16], T1_private[2], 7);
+        vstore_local_float8(T1_local[92 * m_2 + 23], T1_private[3]);
+        vstore_local_float8(T1_local[92 * m_2 + 31], T1_private[4]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 39], T1_private[5], 7);
+        vstore_local_float8(T1_local[92 * m_2 + 46], T1_private[6]);
+        vstore_local_float8(T1_local[92 * m_2 + 54], T1_private[7]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 62], T1_private[8], 7);
         vstore_local_float8(T1_local[92 * m_2 + 69], T1_private[9]);
         vstore_local_float8(T1_local[92 * m_2 + 77], T1_private[10]);
         vstoreupto_local_float8(T1_local[92 * m_2 + 85], T1_private[11], 7);
+      }
+      else
+      {
+        // a tile that is cut
+        // n0 (Matmul1)
+        for (int n0 = 0; n0 < 23; ++n0)
+        {
+          float const T0_0 = T0[at_m + n0];
+          float8 const W0_0 = vload_global_float8(W0[23 * n0]);
+          float8 const W0_1 = vload_global_float8(W0[23 * n0 + 8]);
+          float8 const W0_2 = vloadupto_global_float8(W0[23 * n0 + 16], 7);
+          float const T0_1 = T0[at_m + n0 + 23];
+          float const T0_2 = T0[at_m + n0 + 46];
+          T1_private[0] += T0_0 * W0_0;
+          T1_private[1] += T0_0 * W0_1;
+          T1_private[2] += T0_0 * W0_2;
+          T1_private[3] += T0_1 * W0_0;
+          T1_private[4] += T0_1 * W0_1;
+          T1_private[5] += T0_1 * W0_2;
+          T1_private[6] += T0_2 * W0_0;
+          T1_private[7] += T0_2 * W0_1;
+          T1_private[8] += T0_2 * W0_2;
+        }
+        vstore_local_float8(T1_local[92 * m_2], T1_private[0]);
+        vstore_local_float8(T1_local[92 * m_2 + 8], T1_private[1]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 16], T1_private[2], 7);
+        vstore_local_float8(T1_local[92 * m_2 + 23], T1_private[3]);
+        vstore_local_float8(T1_local[92 * m_2 + 31], T1_private[4]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 39], T1_private[5], 7);
+        vstore_local_float8(T1_local[92 * m_2 + 46], T1_private[6]);
+        vstore_local_float8(T1_local[92 * m_2 + 54], T1_private[7]);
+        vstoreupto_local_float8(T1_local[92 * m_2 + 62], T1_private[8], 7);
       }
     }
     bool const edge = 2 * gid(1) + gid(0) == 2;
@@ -231,47 +260,76 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T2_private[10] = splat_float8(0.0f);
         T2_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
-      // n1 (Matmul2)
-      for (int n1 = 0; n1 < 23; ++n1)
+      if (32 * gid(1) + 16 * gid(0) + m_2 < 32)
       {
-        float const T1_local_0 = T1_local[92 * m_2 + n1];
-        float8 const W1_0 = vload_global_float8(W1[23 * n1]);
-        float8 const W1_1 = vload_global_float8(W1[23 * n1 + 8]);
-        float8 const W1_2 = vloadupto_global_float8(W1[23 * n1 + 16], 7);
-        float const T1_local_1 = T1_local[92 * m_2 + n1 + 23];
-        float const T1_local_2 = T1_local[92 * m_2 + n1 + 46];
-        T2_private[0] += T1_local_0 * W1_0;
-        T2_private[1] += T1_local_0 * W1_1;
-        T2_private[2] += T1_local_0 * W1_2;
-        T2_private[3] += T1_local_1 * W1_0;
-        T2_private[4] += T1_local_1 * W1_1;
-        T2_private[5] += T1_local_1 * W1_2;
-        T2_private[6] += T1_local_2 * W1_0;
-        T2_private[7] += T1_local_2 * W1_1;
-        T2_private[8] += T1_local_2 * W1_2;
-        if (inside_m)
+        // a whole tile
+        // n1 (Matmul2)
+        for (int n1 = 0; n1 < 23; ++n1)
         {
+          float const T1_local_0 = T1_local[92 * m_2 + n1];
+          float8 const W1_0 = vload_global_float8(W1[23 * n1]);
+          float8 const W1_1 = vload_global_float8(W1[23 * n1 + 8]);
+          float8 const W1_2 = vloadupto_global_float8(W1[23 * n1 + 16], 7);
+          float const T1_local_1 = T1_local[92 * m_2 + n1 + 23];
+          float const T1_local_2 = T1_local[92 * m_2 + n1 + 46];
           float const T1_local_3 = T1_local[92 * m_2 + n1 + 69];
+          T2_private[0] += T1_local_0 * W1_0;
+          T2_private[1] += T1_local_0 * W1_1;
+          T2_private[2] += T1_local_0 * W1_2;
+          T2_private[3] += T1_local_1 * W1_0;
+          T2_private[4] += T1_local_1 * W1_1;
+          T2_private[5] += T1_local_1 * W1_2;
+          T2_private[6] += T1_local_2 * W1_0;
+          T2_private[7] += T1_local_2 * W1_1;
+          T2_private[8] += T1_local_2 * W1_2;
           T2_private[9] += T1_local_3 * W1_0;
           T2_private[10] += T1_local_3 * W1_1;
           T2_private[11] += T1_local_3 * W1_2;
         }
-      }
-      vstore_local_float8(T2_local[92 * m_2], T2_private[0]);
-      vstore_local_float8(T2_local[92 * m_2 + 8], T2_private[1]);
-      vstoreupto_local_float8(T2_local[92 * m_2 + 16], T2_private[2], 7);
-      vstore_local_float8(T2_local[92 * m_2 + 23], T2_private[3]);
-      vstore_local_float8(T2_local[92 * m_2 + 31], T2_private[4]);
-      vstoreupto_local_float8(T2_local[92 * m_2 + 39], T2_private[5], 7);
-      vstore_local_float8(T2_local[92 * m_2 + 46], T2_private[6]);
-      vstore_local_float8(T2_local[92 * m_2 + 54], T2_private[7]);
-      vstoreupto_local_float8(T2_local[92 * m_2 + 62], T2_private[8], 7);
-      if (inside_m)
-      {
+        vstore_local_float8(T2_local[92 * m_2], T2_private[0]);
+        vstore_local_float8(T2_local[92 * m_2 + 8], T2_private[1]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 16], T2_private[2], 7);
+        vstore_local_float8(T2_local[92 * m_2 + 23], T2_private[3]);
+        vstore_local_float8(T2_local[92 * m_2 + 31], T2_private[4]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 39], T2_private[5], 7);
+        vstore_local_float8(T2_local[92 * m_2 + 46], T2_private[6]);
+        vstore_local_float8(T2_local[92 * m_2 + 54], T2_private[7]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 62], T2_private[8], 7);
         vstore_local_float8(T2_local[92 * m_2 + 69], T2_private[9]);
         vstore_local_float8(T2_local[92 * m_2 + 77], T2_private[10]);
         vstoreupto_local_float8(T2_local[92 * m_2 + 85], T2_private[11], 7);
+      }
+      else
+      {
+        // a tile that is cut
+        // n1 (Matmul2)
+        for (int n1 = 0; n1 < 23; ++n1)
+        {
+          float const T1_local_0 = T1_local[92 * m_2 + n1];
+          float8 const W1_0 = vload_global_float8(W1[23 * n1]);
+          float8 const W1_1 = vload_global_float8(W1[23 * n1 + 8]);
+          float8 const W1_2 = vloadupto_global_float8(W1[23 * n1 + 16], 7);
+          float const T1_local_1 = T1_local[92 * m_2 + n1 + 23];
+          float const T1_local_2 = T1_local[92 * m_2 + n1 + 46];
+          T2_private[0] += T1_local_0 * W1_0;
+          T2_private[1] += T1_local_0 * W1_1;
+          T2_private[2] += T1_local_0 * W1_2;
+          T2_private[3] += T1_local_1 * W1_0;
+          T2_private[4] += T1_local_1 * W1_1;
+          T2_private[5] += T1_local_1 * W1_2;
+          T2_private[6] += T1_local_2 * W1_0;
+          T2_private[7] += T1_local_2 * W1_1;
+          T2_private[8] += T1_local_2 * W1_2;
+        }
+        vstore_local_float8(T2_local[92 * m_2], T2_private[0]);
+        vstore_local_float8(T2_local[92 * m_2 + 8], T2_private[1]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 16], T2_private[2], 7);
+        vstore_local_float8(T2_local[92 * m_2 + 23], T2_private[3]);
+        vstore_local_float8(T2_local[92 * m_2 + 31], T2_private[4]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 39], T2_private[5], 7);
+        vstore_local_float8(T2_local[92 * m_2 + 46], T2_private[6]);
+        vstore_local_float8(T2_local[92 * m_2 + 54], T2_private[7]);
+        vstoreupto_local_float8(T2_local[92 * m_2 + 62], T2_private[8], 7);
       }
     }
     // m in tiles of 4 (Matmul3)
@@ -292,48 +350,77 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         T3_private[10] = splat_float8(0.0f);
         T3_private[11] = splat_float8(0.0f);
       }
-      bool const inside_m = 32 * gid(1) + 16 * gid(0) + m_2 < 32;
-      // n2 (Matmul3)
-      for (int n2 = 0; n2 < 23; ++n2)
+      long const T3_at = 23 * (m_start + 4 * m_2);
+      if (32 * gid(1) + 16 * gid(0) + m_2 < 32)
       {
-        float const T2_local_0 = T2_local[92 * m_2 + n2];
-        float8 const W2_0 = vload_global_float8(W2[23 * n2]);
-        float8 const W2_1 = vload_global_float8(W2[23 * n2 + 8]);
-        float8 const W2_2 = vloadupto_global_float8(W2[23 * n2 + 16], 7);
-        float const T2_local_1 = T2_local[92 * m_2 + n2 + 23];
-        float const T2_local_2 = T2_local[92 * m_2 + n2 + 46];
-        T3_private[0] += T2_local_0 * W2_0;
-        T3_private[1] += T2_local_0 * W2_1;
-        T3_private[2] += T2_local_0 * W2_2;
-        T3_private[3] += T2_local_1 * W2_0;
-        T3_private[4] += T2_local_1 * W2_1;
-        T3_private[5] += T2_local_1 * W2_2;
-        T3_private[6] += T2_local_2 * W2_0;
-        T3_private[7] += T2_local_2 * W2_1;
-        T3_private[8] += T2_local_2 * W2_2;
-        if (inside_m)
+        // a whole tile
+        // n2 (Matmul3)
+        for (int n2 = 0; n2 < 23; ++n2)
         {
+          float const T2_local_0 = T2_local[92 * m_2 + n2];
+          float8 const W2_0 = vload_global_float8(W2[23 * n2]);
+          float8 const W2_1 = vload_global_float8(W2[23 * n2 + 8]);
+          float8 const W2_2 = vloadupto_global_float8(W2[23 * n2 + 16], 7);
+          float const T2_local_1 = T2_local[92 * m_2 + n2 + 23];
+          float const T2_local_2 = T2_local[92 * m_2 + n2 + 46];
           float const T2_local_3 = T2_local[92 * m_2 + n2 + 69];
+          T3_private[0] += T2_local_0 * W2_0;
+          T3_private[1] += T2_local_0 * W2_1;
+          T3_private[2] += T2_local_0 * W2_2;
+          T3_private[3] += T2_local_1 * W2_0;
+          T3_private[4] += T2_local_1 * W2_1;
+          T3_private[5] += T2_local_1 * W2_2;
+          T3_private[6] += T2_local_2 * W2_0;
+          T3_private[7] += T2_local_2 * W2_1;
+          T3_private[8] += T2_local_2 * W2_2;
           T3_private[9] += T2_local_3 * W2_0;
           T3_private[10] += T2_local_3 * W2_1;
           T3_private[11] += T2_local_3 * W2_2;
         }
-      }
-      long const T3_at = 23 * (m_start + 4 * m_2);
-      vstore_global_float8(T3[T3_at], T3_private[0]);
-      vstore_global_float8(T3[T3_at + 8], T3_private[1]);
-      vstoreupto_global_float8(T3[T3_at + 16], T3_private[2], 7);
-      vstore_global_float8(T3[T3_at + 23], T3_private[3]);
-      vstore_global_float8(T3[T3_at + 31], T3_private[4]);
-      vstoreupto_global_float8(T3[T3_at + 39], T3_private[5], 7);
-      vstore_global_float8(T3[T3_at + 46], T3_private[6]);
-      vstore_global_float8(T3[T3_at + 54], T3_private[7]);
-      vstoreupto_global_float8(T3[T3_at + 62], T3_private[8], 7);
-      if (inside_m)
-      {
+        vstore_global_float8(T3[T3_at], T3_private[0]);
+        vstore_global_float8(T3[T3_at + 8], T3_private[1]);
+        vstoreupto_global_float8(T3[T3_at + 16], T3_private[2], 7);
+        vstore_global_float8(T3[T3_at + 23], T3_private[3]);
+        vstore_global_float8(T3[T3_at + 31], T3_private[4]);
+        vstoreupto_global_float8(T3[T3_at + 39], T3_private[5], 7);
+        vstore_global_float8(T3[T3_at + 46], T3_private[6]);
+        vstore_global_float8(T3[T3_at + 54], T3_private[7]);
+        vstoreupto_global_float8(T3[T3_at + 62], T3_private[8], 7);
         vstore_global_float8(T3[T3_at + 69], T3_private[9]);
         vstore_global_float8(T3[T3_at + 77], T3_private[10]);
         vstoreupto_global_float8(T3[T3_at + 85], T3_private[11], 7);
+      }
+      else
+      {
+        // a tile that is cut
+        // n2 (Matmul3)
+        for (int n2 = 0; n2 < 23; ++n2)
+        {
+          float const T2_local_0 = T2_local[92 * m_2 + n2];
+          float8 const W2_0 = vload_global_float8(W2[23 * n2]);
+          float8 const W2_1 = vload_global_float8(W2[23 * n2 + 8]);
+          float8 const W2_2 = vloadupto_global_float8(W2[23 * n2 + 16], 7);
+          float const T2_local_1 = T2_local[92 * m_2 + n2 + 23];
+          float const T2_local_2 = T2_local[92 * m_2 + n2 + 46];
+          T3_private[0] += T2_local_0 * W2_0;
+          T3_private[1] += T2_local_0 * W2_1;
+          T3_private[2] += T2_local_0 * W2_2;
+          T3_private[3] += T2_local_1 * W2_0;
+          T3_private[4] += T2_local_1 * W2_1;
+          T3_private[5] += T2_local_1 * W2_2;
+          T3_private[6] += T2_local_2 * W2_0;
+          T3_private[7] += T2_local_2 * W2_1;
+          T3_private[8] += T2_local_2 * W2_2;
+        }
+        vstore_global_float8(T3[T3_at], T3_private[0]);
+        vstore_global_float8(T3[T3_at + 8], T3_private[1]);
+        vstoreupto_global_float8(T3[T3_at + 16], T3_private[2], 7);
+        vstore_global_float8(T3[T3_at + 23], T3_private[3]);
+        vstore_global_float8(T3[T3_at + 31], T3_private[4]);
+        vstoreupto_global_float8(T3[T3_at + 39], T3_private[5], 7);
+        vstore_global_float8(T3[T3_at + 46], T3_private[6]);
+        vstore_global_float8(T3[T3_at + 54], T3_private[7]);
+        vstoreupto_global_float8(T3[T3_at + 62], T3_private[8], 7);
       }
     }
   }

@@ -328,3 +328,21 @@ def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, un
 def test_groups_do_not_all_read_what_is_large(line: str, sizes: dict[str, int], rows: str) -> None:
     found = {c.name: c.usual for c in Family(default_space(ff.cascade([line], sizes=sizes))).choices()}
     assert found["rows of Z"] == {"Z": rows}
+
+
+def test_small_problems_share_a_group() -> None:
+    """A start is paid for by several; of problems that are large, or few, each is a group's."""
+    target = replace(ANY_DEVICE, units=2)
+    for count, size, group in ((5000, 20, "b in tiles of 8"), (5000, 80, "b in tiles of 1"), (8, 20, "m in tiles of 16")):
+        small = ff.cascade(["Z[b, m, n] = A[b, m, k] * B[b, k, n]"], sizes={"B": count, "M": size, "N": size, "K": size})
+        text = str(default_mapping(small, target=target))
+        assert f"spatial for {group}, over Core" in text, text
+
+
+def test_copies_are_made_before_what_is_fused_with_the_einsum_behind() -> None:
+    """The derivatives of all elements are more than the operators that were turned for them."""
+    lines = ["S_turned[j, i] = S[i, j]", "T[e, i] = S_turned[j, i] * U[e, j]", "D[x, e, i] = G[x, e] * T[e, i]"]
+    cascade = ff.cascade(lines, sizes={"X": 3, "E": 4000, "I": 20, "J": 20})
+    cascade = replace(cascade, einsums=(replace(cascade.einsums[0], is_copy=True), *cascade.einsums[1:]))
+    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 17, 32, beside=False)
+    assert [segment.names for segment in found] == [("S_turned",), ("T", "D")]

@@ -231,3 +231,13 @@ def test_problems_of_their_own_are_groups_before_a_reduction_is_split() -> None:
     assert not suited(sums, replace(ANY_DEVICE, units=2)).rewritings
     few = ff.cascade(["y[m, n] = A[m, n, k]"], sizes={"M": 2, "N": 3, "K": 1 << 19})
     assert [type(r) for r in suited(few, replace(ANY_DEVICE, units=2)).rewritings] == [SplitReduction]
+
+
+def test_a_small_operand_of_a_chain_is_packed_once() -> None:
+    """Groups of elements would turn the operators each for itself; for few elements that is as little."""
+    for elements, packed in ((40_000, True), (100, False)):
+        sizes = {"X": 3, "R": 3, "E": elements, "I": 20, "J": 20}
+        gradient = ff.cascade(["D[x, e, i] = G[x, r, e] * S[r, i, j] * U[e, j]"], sizes=sizes)
+        found = [r for r in suited(gradient, replace(ANY_DEVICE, units=2)).rewritings if isinstance(r, Pack)]
+        assert (found == [Pack("D_part1", 0, ("r", "j", "i"))]) is packed
+        assert bool(found) is packed
