@@ -72,7 +72,8 @@ def test_every_kind_is_met() -> None:
     divergence, norm = family(DIVERGENCE, **ELEMENTS), family(NORM, M=333, K=501)
     families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
-    assert {choice.kind for choice in (*drawn, *norm.choices())} == set(CHOICE_KINDS)
+    problems = family(["Z[b, m, n] = A[b, m, k] * B[b, k, n]"], B=2048, M=20, N=20, K=20)
+    assert {choice.kind for choice in (*drawn, *norm.choices(), *problems.choices())} == set(CHOICE_KINDS)
 
 
 NORM = ["Q[m] = X[m, k] * X[m, k]", "Y[m, k] = X[m, k] * G[k] / sqrt(Q[m] + 1)"]
