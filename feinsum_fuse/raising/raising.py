@@ -41,8 +41,8 @@ TRIES = 64
 """Places of loops over work-items that are tried."""
 NEIGHBOURS = 1000
 """Trees that differ little from those that these places give, and are tried where none of them lowers to the kernel."""
-REFUSED_WITHIN_S = 15.0
-"""Processor time after which no more of these is tried: nobody waits minutes for a refusal, and a tree that is found is found early."""
+REFUSED_WITHIN_S = 20.0
+"""Processor time after which no more trees are tried: nobody waits minutes for a refusal, and a tree that is found is found early."""
 
 
 @checked(MatchError, onto=instance("a Spec", Spec) | NOTHING, target=instance("a Target", Target))
@@ -112,12 +112,15 @@ class Raising:
         """The first tree that lowers to this nest, else to one of the same OpenCL text: what does not depend on one another may stand in
         another order. A nest does not say where loops over work-items stood that lowering moved inwards.
         """
+        end = process_time() + REFUSED_WITHIN_S
         reasons: list[str] = []
         near: dict[tuple[str, ...], Spec] = {}
         ways = list(islice(ways_out(paths_of(self.nest, self.cascade)), TRIES))
-        for is_early, is_bare, hoists in product((False, True), (False, True), ways):
+        for is_spaced, is_early, is_bare, hoists in product((False, True), (False, True), (False, True), ways):
+            if reasons and process_time() > end:
+                break
             try:
-                spec, remade = self._at(hoists, is_bare=is_bare, is_early=is_early)
+                spec, remade = self._at(hoists, is_bare=is_bare, is_early=is_early, is_spaced=is_spaced)
             except Error as error:
                 reasons.append(error.message)
                 continue
@@ -132,19 +135,19 @@ class Raising:
             with Stage("lowering", None) as stage:
                 if executable(again.schedule(self.target, stage).apply(self.cascade.kernel())).source == wanted:
                     return spec
-        if (spec_nearby := self._nearby(near)) is not None:
+        if (spec_nearby := self._nearby(near, end)) is not None:
             return spec_nearby
         raise MatchError(f"No LoopTree is known that lowers to this kernel: {reasons[0]}.")
 
-    def _nearby(self, near: dict[tuple[str, ...], Spec]) -> Spec | None:
-        """The first tree that lowers to this nest of those that differ in a node from one of these, and so on.
+    def _nearby(self, near: dict[tuple[str, ...], Spec], end: float) -> Spec | None:
+        """The first tree that lowers to this nest of those that differ in a node from one of these, and so on, before a processor time.
 
         Each of these comes first, then whichever lowers to a nest with the fewest differences.
         """
         waiting = [(False, len(differences), number, spec.mapping) for number, (differences, spec) in enumerate(near.items())]
         heapq.heapify(waiting)
         seen = {spec.mapping for spec in near.values()}
-        choices, end = self._choices(), process_time() + REFUSED_WITHIN_S
+        choices = self._choices()
         while waiting:
             *_, mapping = heapq.heappop(waiting)
             assert mapping is not None
@@ -171,14 +174,16 @@ class Raising:
             [self.machinery.fanout(kind) for kind in kinds if self.machinery.has(kind)],
         )
 
-    def _at(self, hoists: Hoists, *, is_bare: bool, is_early: bool) -> tuple[Spec, Nest]:
+    def _at(self, hoists: Hoists, *, is_bare: bool, is_early: bool, is_spaced: bool) -> tuple[Spec, Nest]:
         """The tree with loops over work-items in these places, and what it lowers to.
 
         ``is_bare``: without loops of one iteration. ``is_early``: with Storages above the loops that their reservations sink past.
+        ``is_spaced``: with loops in space where these are to stay, not Storages further in.
         """
         written_out: set[LoopRef] = set()
         while True:
-            maker = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists, is_bare=is_bare, is_early=is_early)
+            how = {"is_bare": is_bare, "is_early": is_early, "is_spaced": is_spaced}
+            maker = TreeMaker.of(self.nest, self.cascade, self.machinery, written_out, hoists, **how)
             spec, again, kernel = self._remade(maker.mapping())
             wanted, done = _unrolled(self.nest), _unrolled(again)
             wrong = {ref.einsum for ref in wanted ^ done}

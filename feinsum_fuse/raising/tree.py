@@ -31,12 +31,15 @@ class TreeMaker:
         *,
         is_bare: bool = False,
         is_early: bool = False,
+        is_spaced: bool = False,
     ) -> None:
         self.cascade = cascade
         self.machinery = machinery
         self.written_out = written_out
         self.is_bare = is_bare
         """Whether loops in time of one iteration are left to lowering, which adds those that a tree does not have."""
+        self.is_spaced = is_spaced
+        """Whether a loop in space holds up a reservation rather than a tile further in whose own reservation sinks as far."""
         self.in_space: set[str] = set()
         """Loops in time that stand as loops in space, which run one after another: a reservation does not sink past them."""
         self.accesses = {einsum.name: accesses_of(einsum, cascade.workload) for einsum in cascade.einsums}
@@ -56,11 +59,13 @@ class TreeMaker:
         *,
         is_bare: bool = False,
         is_early: bool = False,
+        is_spaced: bool = False,
     ) -> TreeMaker:
         """That of a nest, with loops over work-items in these places."""
         paths = paths_of(nest, cascade)
         tiles = held_tiles(nest, paths, hoists)
-        return cls([hoisted(path, hoists) for path in paths], tiles, cascade, machinery, written_out, is_bare=is_bare, is_early=is_early)
+        moved = [hoisted(path, hoists) for path in paths]
+        return cls(moved, tiles, cascade, machinery, written_out, is_bare=is_bare, is_early=is_early, is_spaced=is_spaced)
 
     def _place(self, tile: HeldTile) -> int:
         """How many loops are above the innermost node whose reservation comes to rest where the tile is."""
@@ -177,7 +182,7 @@ class TreeMaker:
                 continue
             stops = (t for t in order_of(waiting) if self._lands(t, paths, depth) and self._touches(sinking[0].einsum, t.tensor))
             stop = next((t for t in stops if not any(o.tensor == t.tensor and o.depth < t.depth for o in waiting)), None)
-            if stop is not None:
+            if stop is not None and not self.is_spaced:
                 waiting.remove(stop)
                 nodes.append(Storage((stop.tensor,), self.machinery.memory(stop.kind)))
                 break

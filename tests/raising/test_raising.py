@@ -41,6 +41,8 @@ TREES = [
     pytest.param(15065, id="two nodes at one place, the inner tile filled from the outer one"),
     pytest.param(15159, id="a loop of one iteration that the tree has in one branch and not in the other"),
     pytest.param(14028, id="a loop of one iteration below the tile that one would hold up"),
+    pytest.param(17176, id="two tiles of one tensor, of which the inner one would not sink as far once a loop is in space"),
+    pytest.param(17204, id="two tiles of one tensor, the inner one of one Einsum of two"),
     pytest.param(16090, id="a tile of Einsums that do not have the same rank variables"),
 ]
 SLOW_TREES = [
