@@ -12,6 +12,7 @@ from constantdict import constantdict
 from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
+from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.makespan import makespan_of
 from ..schedule.target import Target
 from .choices import Choice, Chooser
@@ -33,6 +34,8 @@ ROWS_OF_ITEMS = 8
 STANDING_BY = 4
 """Times as many groups as are enough elsewhere where work-items only wait for memory: their sums take no registers, and others run while
 some wait."""
+SHARED_WORDS = 2
+"""Vectors that use a word of four bytes once it is spread over the lanes: two products for a load, as a core starts them in a cycle."""
 FEWEST = 4
 """Rows for each core from which on they can be shared evenly enough."""
 DEARER = 1.2
@@ -233,7 +236,7 @@ class Branch:
         # Of rows that are lanes there are whole vectors.
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         step = self.plan.width if any(lanes[name] == row for name, row in rows.items()) and tile % self.plan.width == 0 else 1
-        least = min(tile, self._called_rows())
+        least = min(tile, max(self._called_rows(), self._word_columns(rows)))
         parts = (n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step and n >= least)
         found = min(parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
@@ -249,9 +252,23 @@ class Branch:
     def _least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
-            return self.segment.least_rows(rows)
+            return max(self.segment.least_rows(rows), self._word_columns(rows))
         # Work-items that add up a row together are busy with one.
         return ROWS_OF_ITEMS if all(set(e.output_variables) - {rows[e.name]} for e in self.segment.einsums) else 1
+
+    def _word_columns(self, rows: RowVariables) -> int:
+        """Columns of a group from which on the words of dot products of bytes are used often enough; 1 where there are no such products.
+
+        A word is loaded and spread over the lanes for each row, so that with one vector of columns there are as many loads as products.
+        """
+        width = self.plan.width
+        for einsum in self.segment.einsums if not self.plan.components.on_items else ():
+            types = (einsum.accumulate, *(self.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands))
+            if types in DOT_PRODUCT.types and self.segment.extent(rows) >= SHARED_WORDS * width:
+                lanes = lanes_of(self.segment, rows, SHARED_WORDS * width, width, sums=self.plan.sums).chosen
+                if lanes[einsum.name] == rows[einsum.name]:
+                    return SHARED_WORDS * width
+        return 1
 
     def _piece(self, einsum: Einsum) -> int:
         """Neighbours that a work-item takes at once: as many as the target moves, if rows are made of such and enough groups are left."""

@@ -75,6 +75,17 @@ def test_dot_products_are_exact(left: str, right: str, copied: bool) -> None:
     np.testing.assert_array_equal(found, inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
 
 
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(BYTE_TYPES, BYTE_TYPES)))
+@pytest.mark.parametrize("sizes", [(50, 45, 29), (24, 37, 3), (9, 64, 32)], ids=str)
+def test_what_all_rows_add_is_taken_once(sizes: Sizes, left: str, right: str) -> None:
+    """Tiles of rows one after another, a last panel of columns with one vector of two, words that end before four: all exact."""
+    cascade = cascade_of(sizes, left, right)
+    inputs = extremes(cascade)
+    program = ff.compile(dot_products.apply(cascade, vectors=2, down=4))
+    assert ("_kept_" in program.source) == (left == right)
+    np.testing.assert_array_equal(program(**inputs)["Z"], inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
+
+
 _FUNCTIONS = """
 #define DOT4(name, result, left, right) static inline result name(uint a, uint b) \\
   { left##4 x = as_##left##4(a); right##4 y = as_##right##4(b); return x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w; }

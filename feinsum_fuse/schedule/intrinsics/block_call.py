@@ -11,16 +11,19 @@ from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ..kernel.operations import BlockFunction, ProductTile, VectorOperation, Verb, c_type
-from ..tree.nest import For, Nest, Place, Statement, Tile
+from ..tree.nest import For, Nest, Place, Statement, Tile, statements
 from ..tree.parallel import memory_of
 from .counts import IterationCount
 from .function_intrinsic import FunctionIntrinsic
 from .function_matching import MatchedFunction, matched_function
+from .intrinsic import BYTE_TYPES
 from .matching import MatchedProduct, matched
 from .registration import AnyIntrinsic
 
 Read = Callable[[Place], Expression]
 Write = Callable[[Affine], Expression]
+KeepVectors = Callable[[str, VectorOperation, int], Expression]
+"""Makes room for vectors that outlive a call, from a name, what makes one and how many there are: the first of them."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,19 @@ class BlockCall:
     value: Expression
 
 
-def block_call(nest: Nest, block: For, intrinsic: AnyIntrinsic, read: Read, expression: Write) -> tuple[Statement, BlockCall]:
+def block_call(
+    nest: Nest, block: For, intrinsic: AnyIntrinsic, read: Read, expression: Write, keep: KeepVectors
+) -> tuple[Statement, BlockCall]:
     """The statement of a block under what is left of its conditions, and the call that computes it.
 
-    ``read`` writes an element, ``expression`` an affine expression. Raises :class:`~feinsum_fuse.schedule.refusals.IntrinsicError` for a
-    block that the intrinsic does not compute.
+    ``read`` writes an element, ``expression`` an affine expression, ``keep`` declares vectors. Raises
+    :class:`~feinsum_fuse.schedule.refusals.IntrinsicError` for a block that the intrinsic does not compute.
     """
     if isinstance(intrinsic, FunctionIntrinsic):
         function = matched_function(nest, block, intrinsic)
         return dataclasses.replace(function.statement, guards=function.guards), _function_call(nest, function, read, expression)
     product = matched(nest, block, intrinsic)
-    return dataclasses.replace(product.statement, guards=product.guards), _product_call(nest, product, read, expression)
+    return dataclasses.replace(product.statement, guards=product.guards), _product_call(nest, block, product, read, expression, keep)
 
 
 def _function_call(nest: Nest, found: MatchedFunction, read: Read, expression: Write) -> BlockCall:
@@ -63,16 +68,23 @@ def _function_call(nest: Nest, found: MatchedFunction, read: Read, expression: W
     return BlockCall(operation, places[0], var(operation.name)(*places, *distances, *counts))
 
 
-def _product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Write) -> BlockCall:
+def _product_call(nest: Nest, block: For, found: MatchedProduct, read: Read, expression: Write, keep: KeepVectors) -> BlockCall:
     """The call of a product that was matched."""
     place = found.statement.target
     tile = nest.tiles[place.source]
     origin = {loop.name: Affine((), 0) for loop in found.chain}
     spaces = (memory_of(nest, found.left.source), memory_of(nest, found.right.source))
-    left, right = (c_type(nest.dtype_of(operand.source)) for operand in (found.left, found.right))
-    product = ProductTile(left, right, spaces, found.rows.extent, found.columns.extent // found.lanes)
+    kinds = (nest.dtype_of(found.left.source), nest.dtype_of(found.right.source))
+    repeated = _repeated(nest, block, found) if kinds[0] in BYTE_TYPES and kinds[0] == kinds[1] else None
+    vectors = found.columns.extent // found.lanes
+    product = ProductTile(c_type(kinds[0]), c_type(kinds[1]), spaces, found.rows.extent, vectors, keeps=repeated is not None)
     operation = VectorOperation(Verb.PRODUCT, c_type(tile.dtype), found.lanes, tile=product)
     target = var(tile.name)[tuple(map(expression, tile.stored(place.substituted(origin).indices)))]
+    kept: tuple[Expression, ...] = ()
+    again: tuple[Expression, ...] = ()
+    if repeated is not None:
+        zeros = VectorOperation(Verb.SPLAT, c_type(tile.dtype), found.lanes)
+        kept, again = (keep(f"{found.right.source}_sums", zeros, vectors),), (expression(Affine.variable(repeated.name)),)
     distances = [
         _apart(found.left, found.row, read),
         *_deep(found.left, found.deep, read),
@@ -80,8 +92,22 @@ def _product_call(nest: Nest, found: MatchedProduct, read: Read, expression: Wri
         _apart(found.right, found.lane, read),
     ]
     counts = [_least(count, expression) for count in (found.rows, found.columns, found.depth)]
-    places = (target, read(found.left.substituted(origin)), read(found.right.substituted(origin)))
-    return BlockCall(operation, target, var(operation.name)(*places, *_of_sums(tile, found), *distances, *counts))
+    places = (target, read(found.left.substituted(origin)), read(found.right.substituted(origin)), *kept)
+    return BlockCall(operation, target, var(operation.name)(*places, *again, *_of_sums(tile, found), *distances, *counts))
+
+
+def _repeated(nest: Nest, block: For, found: MatchedProduct) -> For | None:
+    """The loop around a block whose iterations have the same columns of the right operand, summed as far; ``None`` if there is none.
+
+    Its first iteration runs the block whenever a later one does.
+    """
+    loop = next((loop for loop in nest.all_loops if any(isinstance(node, For) and node.name == block.name for node in loop.body)), None)
+    if loop is None or loop.extent in {None, 1} or loop.binding not in {"loop", "unroll"} or loop.fused:
+        return None
+    conditions = (*found.guards, *found.columns.most, *found.depth.most)
+    moves = loop.name in found.right.loops or any(loop.name in condition.variables for condition in conditions)
+    writes = any(statement.target.source == found.right.source for _, statement in statements((loop,)))
+    return None if moves or writes else loop
 
 
 def _of_sums(tile: Tile, found: MatchedProduct) -> tuple[int, int]:

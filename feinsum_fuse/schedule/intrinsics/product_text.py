@@ -8,7 +8,7 @@ functions take either sign. Without both ``pmaddwd`` adds up pairs of products o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..kernel.operations import LANES, VectorOperation
@@ -44,6 +44,7 @@ class ProductShape:
     right_space: str
     rows: int
     vectors: int
+    keeps: bool
 
     @classmethod
     def of(cls, operation: VectorOperation) -> ProductShape:
@@ -51,7 +52,7 @@ class ProductShape:
         tile = operation.tile
         assert tile is not None, operation.name
         of_sums = (operation.name, operation.element, operation.lanes)
-        return cls(*of_sums, tile.left, tile.right, *tile.spaces, tile.rows, tile.vectors)
+        return cls(*of_sums, tile.left, tile.right, *tile.spaces, tile.rows, tile.vectors, tile.keeps)
 
     @property
     def vector(self) -> str:
@@ -71,6 +72,7 @@ def product_definitions(operation: VectorOperation) -> Iterator[tuple[str, str]]
         yield "11_bytes", _BYTES
         yield f"12_word_{shape.left_space}_{shape.left}", _word(shape.left_space, shape.left)
         yield f"12_word_{shape.right_space}_{shape.right}", _word(shape.right_space, shape.right)
+        yield f"13_last_word_{shape.left_space}_{shape.left}", _last_word(shape.left_space, shape.left)
         yield from ((f"12_of_bytes{lanes:02}", _OF_BYTES.format(lanes)) for lanes in LANES if lanes <= shape.lanes)
         lengths = (shape.lanes // 2, shape.lanes) if shape.lanes == max(_SUFFIXES) else (shape.lanes,)
         for lanes in lengths:
@@ -113,6 +115,18 @@ static inline int word_{space}_{kind}(__{space} {kind} const *at, int next, int 
 }}"""
 
 
+def _last_word(space: str, kind: str) -> str:
+    return f"""
+/* The same where fewer may be left: if others lie before them, one load that ends with the last of them, and a shift. */
+static inline int last_word_{space}_{kind}(__{space} {kind} const *at, int next, int left, bool behind)
+{{
+#ifdef __ENDIAN_LITTLE__
+  if (next == 1 && behind) return (int)((uint)word_at(__{space}, at + left - 4) >> (32 - 8 * left));
+#endif
+  return word_{space}_{kind}(at, next, left);
+}}"""
+
+
 def _interleaved(lanes: int) -> str:
     """Four rows of bytes as one number for each lane: a block that is transposed on the way in."""
     rows = ", ".join(f"uchar{lanes} row{k}" for k in range(FOUR))
@@ -141,7 +155,7 @@ def _words(space: str, kind: str, lanes: int) -> str:
 static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, int next, int column, int columns, int left)
 {{
 #ifdef __clang__
-  if (column == 4 && next == 1 && left >= 4)
+  if (column == 4 && next == 1)
   {{
     if (columns >= {lanes}) return *(__{space} const {words}_of_bytes *)at;
     {words} some = 0;
@@ -184,12 +198,14 @@ def _dots(left: str, right: str, lanes: int) -> str:
     sums = f"{builtin}(sum, {ones}, y)" if right == "char" else f"{builtin}(sum, y, {ones})"
     if lanes == max(_SUFFIXES):
         half = f"{left}_{right}_int{lanes // 2}"
-        otherwise = f"""#define offset_{name} offset_{half}
+        otherwise = f"""#define whole_{name} 0
+#define offset_{name} offset_{half}
 #define left_{name}(x, sign) (({vector})(left_{half}((x).lo, (sign).lo), left_{half}((x).hi, (sign).hi)))
 #define sums_{name}(sum, y) (({vector})(sums_{half}((sum).lo, (y).lo), sums_{half}((sum).hi, (y).hi)))
 #define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))"""
     else:
-        otherwise = f"""#define left_{name}(x, sign) (x)
+        otherwise = f"""#define whole_{name} 0
+#define left_{name}(x, sign) (x)
 #if {PACKED}
 {_by_packed_words(left, right, lanes)}
 #else
@@ -199,6 +215,7 @@ def _dots(left: str, right: str, lanes: int) -> str:
         return otherwise
     return f"""
 #if {_VNNI[lanes]}
+#define whole_{name} 1
 #define offset_{name} {offset}
 {flipped}
 static inline {vector} sums_{name}({vector} sum, {vector} y) {{ return {sums}; }}
@@ -267,56 +284,118 @@ def _product(shape: ProductShape) -> str:
     """The function: sums in registers, rows of the left operand, a loop over what is summed, and the way back."""
     rows, vectors = range(shape.rows), range(shape.vectors)
     places = {(r, v): f"sum[{r} * sum_row + {v} * sum_vector]" for r in rows for v in vectors}
-    lines = [f"  {shape.vector} " + ", ".join(f"s{r}_{v} = {at}" for (r, v), at in places.items()) + ";"]
     pointer = f"__{shape.left_space} {shape.left} const *"
+    body = _bytes_body(shape, pointer) if shape.is_of_bytes else _elements_body(shape)
+    first = {v: f" + kept[{v}]" if shape.keeps else "" for v in vectors}
+    lines = [f"  {shape.vector} " + ", ".join(f"s{r}_{v} = {at}{first[v]}" for (r, v), at in places.items()) + ";"]
     lines += [f"  {pointer}left{r} = left + min({r}, rows - 1) * left_row;" for r in rows]
-    body = _bytes_body(shape) if shape.is_of_bytes else _elements_body(shape)
     stores = [f"  if (rows > {r}) {{ {' '.join(_stored(shape, v, places[r, v], f's{r}_{v}') for v in vectors)} }}" for r in rows]
-    text = "\n".join([*lines, *body, *stores])
+    text = "\n".join([*(_kept(shape) if shape.keeps else ()), "  if (rows <= 0) return;", *lines, *body, *stores])
     left, right = ("left_row", "left_group", "left_next"), ("right_group", "right_next", "right_column")
-    distances, counts = ("sum_row", "sum_vector", *left, *right), ("rows", "columns", "deep")
+    distances, counts = (*(("again",) if shape.keeps else ()), "sum_row", "sum_vector", *left, *right), ("rows", "columns", "deep")
     names = ", ".join((*distances, *counts))
+    kept = (", kept", ", &(kept)", f", __private {shape.vector} *kept") if shape.keeps else ("", "", "")
     return f"""
 /* Adds the product of rows and columns to a tile of {shape.rows} x {shape.vectors} vectors; what lies beyond the counts stays as it is. */
-static inline void {shape.name}_at(__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right,
+static inline void {shape.name}_at(__private {shape.vector} *sum, {pointer}left, __{shape.right_space} {shape.right} const *right{kept[2]},
   {", ".join(f"int {name}" for name in distances)},
   {", ".join(f"int {name}" for name in counts)})
 {{
-  if (rows <= 0) return;
 {text}
 }}
-#define {shape.name}(sum, left, right, {names}) \
-  {shape.name}_at(&(sum), &(left), &(right), {names})"""
+#define {shape.name}(sum, left, right{kept[0]}, {names}) \
+  {shape.name}_at(&(sum), &(left), &(right){kept[1]}, {names})"""
 
 
-def _bytes_body(shape: ProductShape) -> Iterator[str]:
+def _kinds(shape: ProductShape) -> str:
+    return f"{shape.left}_{shape.right}_{shape.vector}"
+
+
+def _right_words(shape: ProductShape, vector: int, at: str, left: str) -> str:
+    """Four bytes of each column of a vector; zeros beyond the last column."""
+    first = vector * shape.lanes
+    call = f"words_{shape.right_space}_{shape.right}{shape.lanes}"
+    return f"{call}({at} + {first} * right_column, right_next, right_column, columns - {first}, {left})"
+
+
+def _kept(shape: ProductShape) -> Iterator[str]:
+    """What the offset of the left operand's signs adds to each column, taken once for all rows that the right operand meets."""
+    kinds = _kinds(shape)
+    yield f"  if (offset_{kinds} != 0 && again == 0)"
+    yield "  {"
+    yield f"    {shape.vector} " + ", ".join(f"t{v} = 0" for v in range(shape.vectors)) + ";"
+    yield f"    __{shape.right_space} {shape.right} const *at = right;"
+    yield "    for (int rest = deep; rest > 0; rest -= 4, at += right_group != 0 ? right_group : 4 * right_next)"
+    yield "    {"
+    yield from (f"      t{v} = sums_{kinds}(t{v}, {_right_words(shape, v, 'at', 'min(rest, 4)')});" for v in range(shape.vectors))
+    yield "    }"
+    yield "    " + " ".join(f"kept[{v}] = t{v} * offset_{kinds};" for v in range(shape.vectors))
+    yield "  }"
+    yield f"  if (offset_{kinds} == 0) {{ {' '.join(f'kept[{v}] = 0;' for v in range(shape.vectors))} }}"
+
+
+def _bytes_body(shape: ProductShape, pointer: str) -> Iterator[str]:
     """Four at a time; the last of them with zeros where there are fewer."""
-    kinds = f"{shape.left}_{shape.right}_{shape.vector}"
+    kinds, vectors = _kinds(shape), range(shape.vectors)
     yield "  if (left_group == 0) left_group = 4 * left_next;"
     yield "  if (right_group == 0) right_group = 4 * right_next;"
-    yield f"  {shape.vector} " + ", ".join(f"t{v} = 0" for v in range(shape.vectors)) + ";"
+    if not shape.keeps:
+        yield f"  {shape.vector} " + ", ".join(f"t{v} = 0" for v in vectors) + ";"
     # Of a number that the compiler knows it would flip the signs before words are spread over the lanes, which then are no loads.
-    yield f"  {shape.vector} volatile kept = ({shape.vector})({_SIGN});"
-    yield f"  {shape.vector} const sign = kept;"
-    for head, left in (("for (; deep >= 4; deep -= 4)", "4"), ("if (deep > 0)", "deep")):
-        yield f"  {head}"
-        yield "  {"
-        for v in range(shape.vectors):
-            first = v * shape.lanes
-            call = f"words_{shape.right_space}_{shape.right}{shape.lanes}"
-            place = f"right + {first} * right_column, right_next, right_column, columns - {first}, {left}"
-            yield f"    {shape.vector} const y{v} = {call}({place});"
-            yield f"    if (offset_{kinds} != 0) t{v} = sums_{kinds}(t{v}, y{v});"
+    yield f"  {shape.vector} volatile flips = ({shape.vector})({_SIGN});"
+    yield f"  {shape.vector} const sign = flips;"
+    yield "  int const fours = deep / 4, rest = deep % 4;"
+    word = f"word_{shape.left_space}_{shape.left}"
+    # Rows a known distance apart need one register for their places, where each place needs one else: more than a processor has. Where
+    # dot products are taken apart the function is long already, and compilers take minutes for three of it.
+    yield f"  if (whole_{kinds} && rows >= {shape.rows})"
+    yield "  {"
+    yield f"    {pointer}at = left;"
+    fewer, apart = -(-shape.vectors // 2), {r: f"{word}(at + {r} * left_row, left_next, 4)" for r in range(shape.rows)}
+    if fewer < shape.vectors:
+        yield f"    if (columns <= {fewer * shape.lanes})"
+        yield from _fours(shape, apart, "at += left_group;", fewer)
+        yield "    else"
+    yield from _fours(shape, apart, "at += left_group;", shape.vectors)
+    yield f"    {' '.join(f'left{r} = at + {r} * left_row;' for r in range(shape.rows))}"
+    yield "  }"
+    yield "  else"
+    yield "  {"
+    moved = " ".join(f"left{r} += left_group;" for r in range(shape.rows))
+    yield from _fours(shape, {r: f"{word}(left{r}, left_next, 4)" for r in range(shape.rows)}, moved, shape.vectors)
+    yield "  }"
+    yield "  if (rest > 0)"
+    yield "  {"
+    last = f"last_{word}"
+    words = {r: f"{last}(left{r}, left_next, rest, left_group == 4 && fours > 0)" for r in range(shape.rows)}
+    yield from _four(shape, words, "rest", shape.vectors)
+    yield "  }"
+    if not shape.keeps:
         for r in range(shape.rows):
-            word = f"word_{shape.left_space}_{shape.left}(left{r}, left_next, {left})"
-            yield f"    {shape.vector} const x{r} = left_{kinds}(({shape.vector})({word}), sign);"
-            for v in range(shape.vectors):
-                yield f"    s{r}_{v} = dots_{kinds}(s{r}_{v}, x{r}, y{v});"
-        yield "    " + " ".join(f"left{r} += left_group;" for r in range(shape.rows))
-        yield "    right += right_group;"
-        yield "  }"
-    for r in range(shape.rows):
-        yield "  " + " ".join(f"s{r}_{v} += t{v} * offset_{kinds};" for v in range(shape.vectors))
+            yield "  " + " ".join(f"s{r}_{v} += t{v} * offset_{kinds};" for v in vectors)
+
+
+def _fours(shape: ProductShape, words: Mapping[int, str], moved: str, vectors: int) -> Iterator[str]:
+    """The loop over groups of four for so many vectors. ``words``: row -> its four bytes; ``moved`` goes on to the next group."""
+    yield "    for (int four = 0; four < fours; ++four)"
+    yield "    {"
+    yield from _four(shape, words, "4", vectors, "  ")
+    yield f"      {moved}"
+    yield "      right += right_group;"
+    yield "    }"
+
+
+def _four(shape: ProductShape, words: Mapping[int, str], left: str, vectors: int, indent: str = "") -> Iterator[str]:
+    """Four values that are summed, of each row and each column of so many vectors."""
+    kinds = _kinds(shape)
+    for v in range(vectors):
+        yield f"    {indent}{shape.vector} const y{v} = {_right_words(shape, v, 'right', left)};"
+        if not shape.keeps:
+            yield f"    {indent}if (offset_{kinds} != 0) t{v} = sums_{kinds}(t{v}, y{v});"
+    for r, word in words.items():
+        yield f"    {indent}{shape.vector} const x{r} = left_{kinds}(({shape.vector})({word}), sign);"
+        for v in range(vectors):
+            yield f"    {indent}s{r}_{v} = dots_{kinds}(s{r}_{v}, x{r}, y{v});"
 
 
 def _elements_body(shape: ProductShape) -> Iterator[str]:

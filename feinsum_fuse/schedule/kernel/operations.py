@@ -104,6 +104,8 @@ class ProductTile:
     spaces: tuple[str, str]
     rows: int
     vectors: int
+    keeps: bool = False
+    """Whether what it takes of the right operand alone is kept in a place of its own for the next call."""
 
 
 BYTES_AHEAD = "BYTES_AHEAD"
@@ -181,7 +183,7 @@ class VectorOperation:
             what += str(self.lane)
         words = [what, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         if (tile := self.tile) is not None:
-            words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}"]
+            words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}", *(("kept",) if tile.keeps else ())]
         return "_".join((*words, self.vector))
 
     @property
@@ -250,6 +252,8 @@ class VectorOperation:
         """How many of its arguments, the first ones, are places in memory."""
         if self.called is not None:
             return len(self.called.axes)
+        if self.tile is not None and self.tile.keeps:
+            return 4
         return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
 
     @cached_property

@@ -392,9 +392,26 @@ class _Text:
 
     def tensorized(self, block: For, above: tuple[str, ...]) -> None:
         """A block that one call computes."""
-        s, call = block_call(self.nest, block, intrinsic_called(block.intrinsic), self.read, self.expression)
-        self.assign(s, call.target, call.value, above)
+        kept: list[str] = []
+
+        def keep(wish: str, operation: VectorOperation, count: int) -> Expression:
+            """The first of so many vectors, which live as long as the loop around the block."""
+            kept.append(self._id(wish))
+            self._declare(kept[-1], vector_dtype(operation.dtype, operation.lanes), (count,))
+            first: Expression = var(kept[-1])[0]
+            unconditional = dataclasses.replace(s, guards=(), first=(), later=(), reduce=None, operands=())
+            self.assign(unconditional, first, var(operation.name)(0), above[:-1], target=kept[-1])
+            self.operations.add(operation)
+            return first
+
+        (s,) = (statement for _, statement in statements((block,)))
+        s, call = block_call(self.nest, block, intrinsic_called(block.intrinsic), self.read, self.expression, keep)
+        self.assign(s, call.target, call.value, above, reads=frozenset(kept))
         self.operations.add(call.operation)
+
+    def _declare(self, name: str, dtype: np.dtype[np.void], shape: tuple[int, ...]) -> None:
+        space = lp.AddressSpace.PRIVATE
+        self.temporaries[name] = lp.TemporaryVariable(name, dtype, shape=shape, address_space=space, tags=frozenset({OwnedTag()}))
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""
@@ -410,9 +427,7 @@ class _Text:
     def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
         """A vector whose elements go to places that do not lie next to one another."""
         copy = self._id(f"{s.target.source}_vector")
-        dtype = vector_dtype(writer.stored_type, writer.lanes)
-        space = lp.AddressSpace.PRIVATE
-        self.temporaries[copy] = lp.TemporaryVariable(copy, dtype, shape=(), address_space=space, tags=frozenset({OwnedTag()}))
+        self._declare(copy, vector_dtype(writer.stored_type, writer.lanes), ())
         self.assign(s, var(copy), value, above, target=copy)
         for number, place in enumerate(places):
             single = dataclasses.replace(s, reduce=None, guards=(*s.guards, *writer.guards(number)), operands=())
