@@ -9,6 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.program.export import export
+from feinsum_fuse.errors import DeviceError
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -32,6 +33,17 @@ def test_products(text: str, sizes: dict[str, int], group: int) -> None:
     found = program(W_packed=packed, W_scales=scales, x=x)["Z"]
     expected = ff.dequantize4(packed, scales, sizes["K"]).astype("f8") @ x
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("given", ["W x", "W W_packed W_scales x"])
+def test_whoever_passes_the_numbers_is_told_how_to_pass_them(given: str) -> None:
+    """The tensor itself in place of its two, and beside them."""
+    program = ff.compile(ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 6, "K": 8}).in_four_bits("W", 4))
+    packed, scales = ff.quantize4(numbers(6, 8), 4)
+    arrays = {"W": numbers(6, 8), "W_packed": packed, "W_scales": scales, "x": numbers(8)}
+    with pytest.raises(DeviceError, match="four bits: W_packed, W_scales") as told:
+        program(**{name: arrays[name] for name in given.split()})
+    assert "group=4" in told.value.hint
 
 
 def test_numbers_are_taken_apart_on_vectors(tmp_path: Path) -> None:

@@ -174,12 +174,22 @@ class Runner:
             if name not in self._inputs:
                 close = difflib.get_close_matches(str(name), self._inputs, 1)
                 hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
-                raise DeviceError(f"this program has no input {name}", hint=hint)
+                raise DeviceError(f"this program has no input {name}", hint=self._four_bits_of([name]) or hint)
+
+    def _four_bits_of(self, given: Collection[str]) -> str:
+        """How to pass a tensor that the program reads in four bits, if one of these names is its own; else empty."""
+        for name in given:
+            packed, scales = f"{name}_packed", f"{name}_scales"
+            if name not in self._inputs and packed in self._inputs and scales in self._inputs:
+                group = 2 * self._shapes[packed][-1]
+                return f"It reads {name} in four bits: {packed}, {scales} = ff.quantize4({name}, group={group})."
+        return ""
 
     def _check(self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], outputs: Collection[str]) -> None:
         for name in self._inputs:
             if name not in arrays:
-                raise DeviceError(f"input {name} is missing", hint=f"This program reads {', '.join(self._inputs)}.")
+                reads = f"This program reads {', '.join(self._inputs)}."
+                raise DeviceError(f"input {name} is missing", hint=self._four_bits_of(arrays) or reads)
         self._check_known(arrays)
         for name in (*out, *outputs):
             if name not in self._written:

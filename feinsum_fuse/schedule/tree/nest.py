@@ -22,6 +22,7 @@ from ...cascades.names import identifier
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import FANOUTS, AddressSpace, FanoutKind
+from ..block_signature import signature
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -389,7 +390,7 @@ class Nest:
         return self.fresh(wish, between="")
 
     def __str__(self) -> str:
-        return "\n".join(pretty(self.body))
+        return "\n".join(pretty(self.body, every=[statement for _, statement in self.points]))
 
 
 _NEST_PARTS = tuple(part.name for part in dataclasses.fields(Nest))
@@ -469,8 +470,8 @@ def _substituted(node: NestItem, values: Mapping[str, Affine]) -> NestItem:
     return node.changed(limits=limits, body=tuple([_substituted(inner, values) for inner in node.body]))
 
 
-def pretty(body: tuple[NestItem, ...], indent: str = "") -> Iterator[str]:
-    """The tree as indented text."""
+def pretty(body: tuple[NestItem, ...], indent: str = "", every: Sequence[Statement] = ()) -> Iterator[str]:
+    """The tree as indented text, blocks with their signatures; ``every``: the statements of the whole tree."""
     for node in body:
         if isinstance(node, For):
             extent = "" if node.extent is None else f" in [0, {node.extent})"
@@ -480,7 +481,9 @@ def pretty(body: tuple[NestItem, ...], indent: str = "") -> Iterator[str]:
             binding += " [fused]" if node.fused else ""
             binding += f" [block{f' by {node.intrinsic}' if node.intrinsic else ''}]" if node.is_block else ""
             yield f"{indent}for {node.name}{extent}{limits}{binding}:{label}"
-            yield from pretty(node.body, indent + "  ")
+            if node.is_block:
+                yield from (f"{indent}  # {line}" for line in signature(node, every))
+            yield from pretty(node.body, indent + "  ", every)
         else:
             yield indent + pretty_statement(node)
 
