@@ -6,22 +6,44 @@ Source: Feng et al., TensorIR (ASPLOS 2023, arXiv 2207.04296), section 3.1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..formats.affine import Affine
 from ..formats.language.reductions import REDUCTIONS
 
-if TYPE_CHECKING:
-    from .tree.nest import For, Place, Statement
+
+class TouchedPlace(Protocol):
+    """A place of a nest, as far as a signature says something of it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def indices(self) -> tuple[Affine, ...]: ...
+    @property
+    def loops(self) -> frozenset[str]: ...
 
 
-def signature(block: For, every: Sequence[Statement]) -> Iterator[str]:
+class BlockStatement(Protocol):
+    """A statement of a nest, likewise."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def value(self) -> object: ...
+    @property
+    def reduce(self) -> str | None: ...
+    @property
+    def target(self) -> TouchedPlace: ...
+    @property
+    def operands(self) -> Sequence[TouchedPlace]: ...
+
+
+def signature(extents: Mapping[str, int | None], own: Sequence[BlockStatement], every: Sequence[BlockStatement]) -> Iterator[str]:
     """What a block iterates over, reads and writes, and what its results begin with, a line each.
 
-    ``every``: the statements of the nest, among which is what sets the results.
+    ``extents``: its loops and how many iterations they have; ``own``: its statements; ``every``: those of the nest, among which is what sets
+    the results.
     """
-    own = [statement for _, statement in block.points]
-    extents = {loop.name: loop.extent for loop in block.loops}
     moved = {name for statement in own for name in statement.target.loops}
     yield "iterators " + ", ".join(f"{name} in [0, {n})" + ("" if name in moved else " reduced") for name, n in extents.items())
     yield "reads " + (", ".join(dict.fromkeys(_touched(place, extents) for s in own for place in s.operands)) or "nothing")
@@ -33,7 +55,7 @@ def signature(block: For, every: Sequence[Statement]) -> Iterator[str]:
             yield f"combines by {REDUCTIONS[statement.reduce].infix or statement.reduce}, {begins}"
 
 
-def _touched(place: Place, extents: Mapping[str, int | None]) -> str:
+def _touched(place: TouchedPlace, extents: Mapping[str, int | None]) -> str:
     """The elements of all iterations, such as ``A[3*m_0 : 3*m_0+2, k]``: along each axis the first and the last."""
     return f"{place.source}[{', '.join(_ends(index, extents) for index in place.indices)}]"
 

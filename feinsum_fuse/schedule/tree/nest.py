@@ -482,7 +482,8 @@ def pretty(body: tuple[NestItem, ...], indent: str = "", every: Sequence[Stateme
             binding += f" [block{f' by {node.intrinsic}' if node.intrinsic else ''}]" if node.is_block else ""
             yield f"{indent}for {node.name}{extent}{limits}{binding}:{label}"
             if node.is_block:
-                yield from (f"{indent}  # {line}" for line in signature(node, every))
+                extents, own = {loop.name: loop.extent for loop in node.loops}, [statement for _, statement in node.points]
+                yield from (f"{indent}  # {line}" for line in signature(extents, own, every))
             yield from pretty(node.body, indent + "  ", every)
         else:
             yield indent + pretty_statement(node)
