@@ -41,8 +41,8 @@ class BlockStatement(Protocol):
 def signature(extents: Mapping[str, int | None], own: Sequence[BlockStatement], every: Sequence[BlockStatement]) -> Iterator[str]:
     """What a block iterates over, reads and writes, and what its results begin with, a line each.
 
-    ``extents``: its loops and how many iterations they have; ``own``: its statements; ``every``: those of the nest, among which is what sets
-    the results.
+    ``extents``: its loops and how many iterations they have; ``own``: its statements; ``every``: those of the nest, among which is what
+    sets the results.
     """
     moved = {name for statement in own for name in statement.target.loops}
     yield "iterators " + ", ".join(f"{name} in [0, {n})" + ("" if name in moved else " reduced") for name, n in extents.items())

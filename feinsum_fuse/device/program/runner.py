@@ -174,7 +174,8 @@ class Runner:
             if name not in self._inputs:
                 close = difflib.get_close_matches(str(name), self._inputs, 1)
                 hint = f"Did you mean {close[0]}?" if close else f"This program reads {', '.join(self._inputs)}."
-                raise DeviceError(f"this program has no input {name}", hint=self._four_bits_of([name]) or hint)
+                hint = self._four_bits_of([name]) or hint
+                raise DeviceError(f"this program has no input {name}", hint=hint)
 
     def _four_bits_of(self, given: Collection[str]) -> str:
         """How to pass a tensor that the program reads in four bits, if one of these names is its own; else empty."""
@@ -188,8 +189,8 @@ class Runner:
     def _check(self, arrays: Mapping[str, AnyArray], out: Mapping[str, AnyArray], outputs: Collection[str]) -> None:
         for name in self._inputs:
             if name not in arrays:
-                reads = f"This program reads {', '.join(self._inputs)}."
-                raise DeviceError(f"input {name} is missing", hint=self._four_bits_of(arrays) or reads)
+                hint = self._four_bits_of(arrays) or f"This program reads {', '.join(self._inputs)}."
+                raise DeviceError(f"input {name} is missing", hint=hint)
         self._check_known(arrays)
         for name in (*out, *outputs):
             if name not in self._written:
