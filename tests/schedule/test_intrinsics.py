@@ -86,6 +86,14 @@ def test_what_all_rows_add_is_taken_once(sizes: Sizes, left: str, right: str) ->
     np.testing.assert_array_equal(program(**inputs)["Z"], inputs["A"].astype(np.int64) @ inputs["B"].astype(np.int64))
 
 
+def test_one_value_that_is_summed() -> None:
+    """PoCL's compiler died of a loop over such values that stayed where it was, in the panel of the right operand."""
+    cascade = cascade_of((13, 17, 1), "int8", "int8", "Z[m,n] = A[m,k] * B[n,k]")
+    inputs = extremes(cascade)
+    program = ff.compile(ff.spec(cascade))
+    np.testing.assert_array_equal(program(**inputs)["Z"], inputs["A"].astype(np.int64) @ inputs["B"].T.astype(np.int64))
+
+
 _FUNCTIONS = """
 #define DOT4(name, result, left, right) static inline result name(uint a, uint b) \\
   { left##4 x = as_##left##4(a); right##4 y = as_##right##4(b); return x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w; }

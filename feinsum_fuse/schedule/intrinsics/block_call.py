@@ -105,7 +105,8 @@ def _repeated(nest: Nest, block: For, found: MatchedProduct) -> For | None:
     if loop is None or loop.extent in {None, 1} or loop.binding not in {"loop", "unroll"} or loop.fused:
         return None
     conditions = (*found.guards, *found.columns.most, *found.depth.most)
-    moves = loop.name in found.right.loops or any(loop.name in condition.variables for condition in conditions)
+    begins_later = any(limit.coefficients.get(loop.name, 0) > 0 for limit in loop.limits)
+    moves = begins_later or loop.name in found.right.loops or any(loop.name in condition.variables for condition in conditions)
     writes = any(statement.target.source == found.right.source for _, statement in statements((loop,)))
     return None if moves or writes else loop
 
@@ -130,10 +131,13 @@ def _apart(place: Place, loop: For | None, read: Read) -> Expression:
 
 
 def _deep(place: Place, deep: tuple[For, ...], read: Read) -> tuple[Expression, Expression]:
-    """How far apart groups are, and what is in one; 0 stands for groups that follow one another."""
+    """How far apart groups are, and what is in one; 0 stands for groups that follow one another.
+
+    Of a single value there is no next one. PoCL's compiler dies of loops that stay where they are in local memory, so it is 1 further.
+    """
     if len(deep) == 2:
         return _apart(place, deep[0], read), _apart(place, deep[1], read)
-    return 0, _apart(place, deep[0] if deep else None, read)
+    return 0, _apart(place, deep[0], read) if deep else 1
 
 
 def _least(count: IterationCount, expression: Write) -> Expression:

@@ -151,11 +151,12 @@ def _words(space: str, kind: str, lanes: int) -> str:
     rows = ", ".join(f"as_uchar{lanes}(get_{kind}{lanes}(__{space}, at + {k} * next))" for k in range(FOUR))
     singles = "\n".join(f"  if (columns > {k}) some.s{k:x} = word_{space}_{kind}(at + {k} * column, next, left);" for k in range(lanes))
     return f"""
-/* Four bytes for each lane: they lie together, or in four rows, or anywhere. */
-static inline {words} words_{space}_{kind}{lanes}(__{space} {kind} const *at, int next, int column, int columns, int left)
+/* Four bytes for each lane: they lie together, or in four rows, or anywhere. Fewer may be left of four that are there all the same. */
+static inline {words} words_{space}_{kind}{lanes}(
+  __{space} {kind} const *at, int next, int column, int columns, int left, bool are_there)
 {{
 #ifdef __clang__
-  if (column == 4 && next == 1)
+  if (column == 4 && next == 1 && (left >= 4 || are_there))
   {{
     if (columns >= {lanes}) return *(__{space} const {words}_of_bytes *)at;
     {words} some = 0;
@@ -290,7 +291,8 @@ def _product(shape: ProductShape) -> str:
     lines = [f"  {shape.vector} " + ", ".join(f"s{r}_{v} = {at}{first[v]}" for (r, v), at in places.items()) + ";"]
     lines += [f"  {pointer}left{r} = left + min({r}, rows - 1) * left_row;" for r in rows]
     stores = [f"  if (rows > {r}) {{ {' '.join(_stored(shape, v, places[r, v], f's{r}_{v}') for v in vectors)} }}" for r in rows]
-    text = "\n".join([*(_kept(shape) if shape.keeps else ()), "  if (rows <= 0) return;", *lines, *body, *stores])
+    groups = (f"  if ({side}_group == 0) {side}_group = 4 * {side}_next;" for side in ("left", "right") if shape.is_of_bytes)
+    text = "\n".join([*groups, *(_kept(shape) if shape.keeps else ()), "  if (rows <= 0) return;", *lines, *body, *stores])
     left, right = ("left_row", "left_group", "left_next"), ("right_group", "right_next", "right_column")
     distances, counts = (*(("again",) if shape.keeps else ()), "sum_row", "sum_vector", *left, *right), ("rows", "columns", "deep")
     names = ", ".join((*distances, *counts))
@@ -312,10 +314,14 @@ def _kinds(shape: ProductShape) -> str:
 
 
 def _right_words(shape: ProductShape, vector: int, at: str, left: str) -> str:
-    """Four bytes of each column of a vector; zeros beyond the last column."""
+    """Four bytes of each column of a vector; zeros beyond the last column.
+
+    Groups that do not follow one another have an axis of four to themselves, so that the last of them is there as a whole. In other arrays
+    what lies behind the last value may be nobody's memory.
+    """
     first = vector * shape.lanes
     call = f"words_{shape.right_space}_{shape.right}{shape.lanes}"
-    return f"{call}({at} + {first} * right_column, right_next, right_column, columns - {first}, {left})"
+    return f"{call}({at} + {first} * right_column, right_next, right_column, columns - {first}, {left}, right_group != 4)"
 
 
 def _kept(shape: ProductShape) -> Iterator[str]:
@@ -325,7 +331,7 @@ def _kept(shape: ProductShape) -> Iterator[str]:
     yield "  {"
     yield f"    {shape.vector} " + ", ".join(f"t{v} = 0" for v in range(shape.vectors)) + ";"
     yield f"    __{shape.right_space} {shape.right} const *at = right;"
-    yield "    for (int rest = deep; rest > 0; rest -= 4, at += right_group != 0 ? right_group : 4 * right_next)"
+    yield "    for (int rest = deep; rest > 0; rest -= 4, at += right_group)"
     yield "    {"
     yield from (f"      t{v} = sums_{kinds}(t{v}, {_right_words(shape, v, 'at', 'min(rest, 4)')});" for v in range(shape.vectors))
     yield "    }"
@@ -337,8 +343,6 @@ def _kept(shape: ProductShape) -> Iterator[str]:
 def _bytes_body(shape: ProductShape, pointer: str) -> Iterator[str]:
     """Four at a time; the last of them with zeros where there are fewer."""
     kinds, vectors = _kinds(shape), range(shape.vectors)
-    yield "  if (left_group == 0) left_group = 4 * left_next;"
-    yield "  if (right_group == 0) right_group = 4 * right_next;"
     if not shape.keeps:
         yield f"  {shape.vector} " + ", ".join(f"t{v} = 0" for v in vectors) + ";"
     # Of a number that the compiler knows it would flip the signs before words are spread over the lanes, which then are no loads.
