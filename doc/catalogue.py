@@ -1,5 +1,7 @@
-"""Writes the tables of :doc:`transforms` from committed results of ``python -m benchmarks.catalogue`` and
-``python -m benchmarks.feinsum_transforms``: ``python doc/catalogue.py`` makes ``classes.csv``, ``tccg.csv`` and ``feinsum.csv``.
+"""Writes tables of :doc:`transforms` and :doc:`types` from committed results: ``python doc/catalogue.py``.
+
+``classes.csv`` and ``tccg.csv`` are those of ``python -m benchmarks.catalogue``, ``feinsum.csv`` of ``benchmarks.feinsum_transforms``,
+``bytes.csv`` of ``benchmarks.bytes``, ``storage.csv`` and ``call.csv`` of ``benchmarks.storage``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 DOC = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOC.parent))
 
+from benchmarks import bytes, kept_runs, storage  # noqa: E402
 from benchmarks.catalogue import DATA, GOALS, OURS  # noqa: E402
 from benchmarks.feinsum_transforms import DATA as THEIRS  # noqa: E402
 
@@ -89,6 +92,26 @@ def feinsum() -> str:
     return text_of(rows)
 
 
+def runs_of(benchmark: str) -> kept_runs.Runs:
+    """The runs that are kept of a benchmark."""
+    return kept_runs.known_runs(kept_runs.DATA / ZEN5.name / f"{benchmark}.json")
+
+
+def bytes_table() -> str:
+    """A row for each size of products of bytes."""
+    return text_of(bytes.rows(runs_of("bytes")))
+
+
+def storage_table() -> str:
+    """A row for each layer, by calls and by its kernels alone."""
+    return text_of(storage.rows(runs_of("storage")))
+
+
+def call_table() -> str:
+    """A row for each layer whose calls were taken apart."""
+    return text_of(storage.parts(runs_of("storage")))
+
+
 def text_of(rows: Iterable[list[str]]) -> str:
     """Rows as CSV."""
     out = io.StringIO()
@@ -96,7 +119,14 @@ def text_of(rows: Iterable[list[str]]) -> str:
     return out.getvalue()
 
 
-TABLES = {"classes.csv": classes, "tccg.csv": tccg, "feinsum.csv": feinsum}
+TABLES = {
+    "classes.csv": classes,
+    "tccg.csv": tccg,
+    "feinsum.csv": feinsum,
+    "bytes.csv": bytes_table,
+    "storage.csv": storage_table,
+    "call.csv": call_table,
+}
 """File -> its text."""
 
 

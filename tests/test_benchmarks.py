@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 from pathlib import Path
 
+import pyopencl as cl
 import pytest
 
-from benchmarks import bytes, catalogue
-from feinsum_fuse.device.catalogue import find_device
+from benchmarks import bytes, catalogue, kept_runs
+from benchmarks.ceiling.mixes import disassembled
+from feinsum_fuse.device.catalogue import devices, find_device
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 WITH_NAMES = [path for path in sorted(FOLDER.rglob("*.py")) if any(f'nargs="{count}"' in path.read_text() for count in "*+")]
@@ -30,6 +33,27 @@ def test_the_first_instruction_that_a_compiler_takes(monkeypatch: pytest.MonkeyP
     assert bytes.dot_instruction(device) == "any"
     monkeypatch.setattr(bytes, "DOT_INSTRUCTIONS", {"no such": "defined(NO_SUCH)"})
     assert bytes.dot_instruction(device) is None
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_products_of_bytes_take_the_instruction_that_is_said(device: cl.Device) -> None:
+    """Compared with the binary where it can be read; a device that has none is named."""
+    instruction = bytes.dot_instruction(device)
+    made = bytes.product("64x128x64", bytes.TYPES["int8"], device).executable
+    if shutil.which("objdump") and device == find_device():
+        assert ("vpdpbusd" in disassembled(made.source, made.options)) == (instruction in {"AVX-512 VNNI", "AVX-VNNI"})
+    if instruction is None:
+        pytest.skip(f"{device.platform.name} has no instruction for dot products of bytes here: products of 16 bits stand in for it")
+
+
+def test_the_last_runs_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "device" / "bytes.json"
+    for number in range(kept_runs.KEPT + 2):
+        kept_runs.keep(file, "300", {"alone": {"float32": 6.0, "int8": 1.0 + number}})
+    kept_runs.keep(file, "400", {})
+    found = kept_runs.known_runs(file)
+    assert found.keys() == {"300", "400"}
+    assert kept_runs.ratios(found["300"], "alone", "int8", "float32") == "2.00, 1.50, 1.20"
 
 
 def test_the_front_page_has_the_results_that_are_committed(root: Path) -> None:

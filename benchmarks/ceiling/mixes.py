@@ -25,14 +25,14 @@ def inner_loop(source: str, options: Sequence[str], device: cl.Device) -> str:
     if shutil.which("objdump") is None or not device.platform.name.startswith("Portable"):
         return "needs objdump and PoCL"
     best: Counter[str] = Counter()
-    for body in _loops(_disassembled(source, options)):
+    for body in _loops(disassembled(source, options)):
         mix = Counter(kind for name, operands in body for kind in _kinds(name, operands))
         if (mix["multiply-adds"], mix["arithmetic"]) > (best["multiply-adds"], best["arithmetic"]):
             best = mix
     return ", ".join(f"{count} {kind}" for kind, count in sorted(best.items())) or "no inner loop"
 
 
-def _disassembled(source: str, options: Sequence[str]) -> str:
+def disassembled(source: str, options: Sequence[str]) -> str:
     """All kernels of a text: built and run once by a child whose cache is its own, since PoCL compiles when a kernel is started."""
     code = (
         "import sys, pyopencl as cl, numpy as np\n"

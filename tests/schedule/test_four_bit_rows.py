@@ -18,9 +18,16 @@ from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.intrinsics.four_bit_rows import GROUPS, PAYS_FROM, four_bit_rows
 from feinsum_fuse.schedule.intrinsics.function_matching import as_taken, usual_function
 from feinsum_fuse.schedule.intrinsics.registration import intrinsic_called, intrinsics
-from feinsum_fuse.schedule.steps.block_steps import Tensorize
+from feinsum_fuse.schedule.refusals import IntrinsicError
+from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.steps.block_steps import Blockize, Tensorize
+from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.loop_steps import Reorder, Split
+from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.schedule.tree.nest import For, walk
+
+from .scripts import ref
 
 
 def layer(rows: int, columns: int, group: int = 32) -> Cascade:
@@ -118,6 +125,29 @@ def test_few_rows_and_other_groups_are_computed_without_a_call() -> None:
     for cascade in (layer(PAYS_FROM - 1, 256), layer(64, 256, 16), ff.cascade(["Z[m] = W[m,k] * x[k]"], sizes={"M": 64, "K": 256})):
         assert usual_function(cascade, cascade.einsums[0]) is None
         assert "four_bit_rows" not in ff.compile(cascade).source
+
+
+def test_it_is_for_a_vector() -> None:
+    """Of several columns a call computes one: a block that runs over them is refused, and the reason says so."""
+    cascade = ff.cascade(["Z[m,n] = W[m,k] * x[k,n]"], sizes={"M": 32, "N": 4, "K": 64}).in_four_bits("W")
+    loops = [ref(f"Z.{name}") for name in ("m/0", "k_group", "k_byte", "n", "m/1")]
+    steps = [Split(ref("Z.m"), 16), Reorder("Z", tuple(loops)), CacheWrite("Z", loops[0], "private"), Blockize(loops[1])]
+    with pytest.raises(IntrinsicError, match=r"Z.n indexes Z_private.* and x.*, as no index of Z\[m\] =") as refused:
+        Schedule((Explicate(), *steps, Tensorize(loops[1], "four_bit_rows_32"))).nest(cascade.kernel())
+    assert refused.value.hint.startswith("A call is for one iteration of it, one column of x")
+
+
+@pytest.mark.parametrize("columns", [4, 7, 16])
+def test_several_columns_are_computed_without_a_call(columns: int) -> None:
+    """Few of them by codes that are taken apart where they are used, from eight on by numbers that are written once."""
+    cascade = ff.cascade(["Z[m,n] = W[m,k] * x[k,n]"], sizes={"M": 130, "N": columns, "K": 96}).in_four_bits("W")
+    assert len(cascade.einsums) == (1 if columns < 8 else 2)
+    program = ff.compile(cascade)
+    packed, scales = ff.quantize4(numbers(130, 96), 32)
+    x = numbers(96, columns)
+    found = program(W_packed=packed, W_scales=scales, x=x)["Z"]
+    expected = ff.dequantize4(packed, scales).astype("f8") @ x
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 def test_a_search_may_leave_the_call_out() -> None:

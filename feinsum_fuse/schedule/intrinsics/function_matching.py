@@ -156,10 +156,10 @@ def _ordered(
     """The match with the operands in an order."""
     places = (statement.target, *(statement.operands[position] for position in order))
     _check_map(nest, statement, order, intrinsic)
-    for tensor, place in zip(intrinsic.tensors, places, strict=True):
-        _check_place(nest, tensor, place, intrinsic)
     repeated = [loop for loop in chain if loop.extent != 1]
     loops = loops_by_index(repeated, places, intrinsic.roles, intrinsic.meaning)
+    for tensor, place in zip(intrinsic.tensors, places, strict=True):
+        _check_place(nest, tensor, place, intrinsic)
     joined = {index: _joined(index, own, places) for index, own in loops.items()}
     inside = {loop.name for own in loops.values() for loop in own}
     limits, guards = limits_of(chain, statement, inside)
