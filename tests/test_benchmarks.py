@@ -67,6 +67,12 @@ def test_the_catalogues_tables_have_the_results_that_are_committed(root: Path) -
         assert table() == (root / "doc" / name).read_text()
 
 
+def test_the_suites_tables_have_the_results_that_are_committed(root: Path) -> None:
+    found = runpy.run_path(str(root / "doc" / "suite.py"))
+    for name, folder in found["TABLES"].items():
+        assert found["text_of"](folder) == (root / "doc" / name).read_text()
+
+
 def test_a_transform_is_compared_with_the_faster_of_tuned_and_default(tmp_path: Path) -> None:
     """What was tuned by an older search may be slower than the default mapping, which tuning keeps then."""
     times = {"tuned": 2e-3, "default": 1e-3, "transform": 1.5e-3, "NumPy": 3e-3}
