@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import bytes, catalogue, kept_runs
 from benchmarks.ceiling.mixes import disassembled
+from benchmarks.fidelity import cases
 from feinsum_fuse.device.catalogue import devices, find_device
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -54,6 +55,19 @@ def test_the_last_runs_are_kept(tmp_path: Path) -> None:
     found = kept_runs.known_runs(file)
     assert found.keys() == {"300", "400"}
     assert kept_runs.ratios(found["300"], "alone", "int8", "float32") == "2.00, 1.50, 1.20"
+
+
+def test_kernels_are_timed_on_the_runtime_that_was_calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Which a device file's first line says; a device's own name may have an ``on``, too."""
+    known = {folder.name: cases.Device(folder.name).opencl_device for folder in cases.DATA.iterdir()}
+    assert known["epyc_zen5.3"] == "platform:Portable Computing Language"
+    assert known["epyc_zen5_intel"] == "platform:Intel(R) OpenCL"
+    monkeypatch.setattr(cases, "DATA", tmp_path)
+    (tmp_path / "here").mkdir()
+    device = find_device("Portable")
+    info = f"Cores on a board (cpu, 2 units) on {device.platform.name}, driver 1 on 2"
+    (tmp_path / "here" / "device.yaml").write_text(f"# Measured by feinsum-fuse calibrate on {info}.\n# Rates, driver, and so on.\n")
+    assert find_device(cases.Device("here").opencl_device) == device
 
 
 def test_the_front_page_has_the_results_that_are_committed(root: Path) -> None:

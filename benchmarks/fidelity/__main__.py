@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="", help="a processor's folder below data; default: all; for judging and measuring epyc_zen5")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
-    parser.add_argument("--count", type=int, default=0, help="draw: further mappings until a workload has so many")
+    parser.add_argument("--count", type=int, default=0, help="draw: draw until a workload has so many; prepare: the first so many")
     parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
     given = parser.parse_intermixed_args()
@@ -70,7 +70,7 @@ def main() -> None:
             draw(device, case, given.count, given.kept)
     elif given.verb == "prepare":
         for case in cases:
-            prepare(device, case, given.work)
+            prepare(device, case, given.work, given.count)
     else:
         print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
 

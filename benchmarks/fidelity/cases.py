@@ -83,13 +83,15 @@ width, half with half as many."""
 
 @dataclass(frozen=True)
 class Device:
-    """A folder with what a processor's calibration wrote, and what was measured there."""
+    """A folder with what a calibration of a processor, or of another runtime on it, wrote, and what was measured there."""
 
     name: str
 
     @property
     def processor(self) -> str:
-        """The processor: another sitting on it, with a calibration of its own, has a folder of that name with a number."""
+        """The processor, and the runtime if it is not PoCL: another sitting, with a calibration of its own, has a folder of that name with
+        a number.
+        """
         return self.name.partition(".")[0]
 
     @property
@@ -101,6 +103,11 @@ class Device:
     def text(self) -> str:
         """The calibration."""
         return (self.folder / "device.yaml").read_text()
+
+    @property
+    def opencl_device(self) -> str:
+        """What a calibration wrote in its first line that it ran on, as a device is asked for."""
+        return f"platform:{self.text.partition(', driver ')[0].rpartition(' on ')[2]}"
 
     def spec(self, case: str) -> Spec:
         """A workload on this device, without a mapping."""

@@ -39,23 +39,24 @@ NOISE = 0.05
 
 def draw(device: Device, case: str, count: int, kept: int) -> None:
     """Draw so many mappings, of which so many are kept (0: all)."""
-    device.draw(case, target(find_device(None)), count)
+    device.draw(case, target(find_device(device.opencl_device)), count)
     if kept:
         device.keep(case, kept)
 
 
-def prepare(device: Device, case: str, work: Path) -> None:
-    """Write, build and verify each mapping that was drawn; what fails is kept with its reason."""
-    found = find_device(None)
+def prepare(device: Device, case: str, work: Path, count: int) -> None:
+    """Write, build and verify the first so many mappings that were drawn (0: all); what fails is kept with its reason."""
+    found = find_device(device.opencl_device)
     folder = work / device.name / case
     folder.mkdir(parents=True, exist_ok=True)
-    for number, spec in enumerate(device.mapped(case)):
+    for number, spec in enumerate(device.mapped(case)[: count or None]):
         file = folder / f"{number}.json"
         if file.exists():
             continue
         try:
             mapped, schedule = lowered(spec, found)
             program = build(cascade_of(mapped), schedule, found, spec=mapped)
+            Loaded(program.executable, queue_of(found).context)  # compiled for this process, too: a slot is for running
             file.write_text(program.executable.to_json())
         except (KernelError, ff.Error) as error:
             file.write_text("")
@@ -109,7 +110,7 @@ def _once(program: Runnable) -> float:
 
 def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> int:
     """Time what is still noisy, until this many seconds have passed; how many are left."""
-    found = find_device(None)
+    found = find_device(device.opencl_device)
     end = time.monotonic() + limit
     for case, numbers in _wanted(device, cases, work):
         loaded = {number: Runnable((work / device.name / case / f"{number}.json").read_text(), found) for number in numbers}

@@ -16,7 +16,7 @@ from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .cases import KNOWN, LETTERS, SETS, Device
+from .cases import DRAWN_LAST, KNOWN, LETTERS, SETS, Device
 from .measuring import noise, seconds
 
 Weighted = Sequence[tuple[float, float]]
@@ -52,10 +52,10 @@ class Residual:
         return low <= self.ratio and self.ratio / (1 + self.noise) <= high
 
 
-def residuals(device: Device) -> list[Residual]:
-    """Of all mappings that were measured on a processor."""
+def residuals(device: Device, cases: Sequence[str] = KNOWN) -> list[Residual]:
+    """Of all mappings of these workloads that were measured on a processor."""
     found: list[Residual] = []
-    for case in KNOWN:
+    for case in cases:
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
         found += _of((device.name, case), ((specs[number], runs) for number, runs in samples.items()))
@@ -120,10 +120,13 @@ def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, 
 
 
 def across(devices: Sequence[Device]) -> str:
-    """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged."""
+    """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged.
+
+    Another runtime counts as another processor, and what no interval is made of yet is held against them, too.
+    """
     every: dict[str, list[Residual]] = {}
     for device in devices:
-        every.setdefault(device.processor, []).extend(residuals(device))
+        every.setdefault(device.processor, []).extend(residuals(device, (*KNOWN, *DRAWN_LAST)))
     rows = []
     for name, own in every.items():
         others = [one for other, found in every.items() if other != name for one in found]
