@@ -22,7 +22,7 @@ class Effort:
 
     @property
     def waited(self) -> float:
-        """The part of the time in which threads wanted a core that they had none, from 0 to 1; 0 where the system does not say."""
+        """The part of the time in which threads waited for a core, from 0 to 1; 0 where the system does not say."""
         waited = max(0, _waited_ns() - self._waited)
         return waited / (waited + self.processor_ns) if waited else 0.0
 

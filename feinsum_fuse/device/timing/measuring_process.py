@@ -74,7 +74,7 @@ class Sample:
     processor_ns: float | None = None
     """Of all cores together; ``None`` where the device is no processor."""
     waited: float = 0.0
-    """The part of the time in which its threads wanted a core that others had it, from 0 to 1."""
+    """The part of the time in which its threads waited for a core, since others had it, from 0 to 1."""
 
 
 class ProcessDiedError(DeviceError):

@@ -102,10 +102,13 @@ def loops_by_index(
     for loop in loops:
         role = role_of(loop, places)
         if role not in names:
-            one = f"A call is for one iteration of it, one column of {places_moved((False, *role[1:]), places)}: m" if role[0] else "M"
+            hint = "Make a block of a loop further in, or reorder the loops."
+            if role[0]:
+                column = f"one column of {places_moved((False, *role[1:]), places)}"
+                hint = f"A call is for one iteration of it, {column}: make a block of a loop further in, or reorder the loops."
             raise IntrinsicError(
                 f"{loop_name(loop)} indexes {places_moved(role, places)}, as no index of {meaning} does",
-                hint=f"{one}ake a block of a loop further in, or reorder the loops.",
+                hint=hint,
                 reached=BY_ROLES,
             )
         found[names[role]].append(loop)
