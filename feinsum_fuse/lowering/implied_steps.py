@@ -23,6 +23,7 @@ from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.refusals import NothingMaskedError
+from ..schedule.statement import Place, Statement
 from ..schedule.step import Step
 from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
@@ -35,7 +36,7 @@ from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
 from ..schedule.tree.loops import chain_of, is_reduction
 from ..schedule.tree.masks import has_masks
-from ..schedule.tree.nest import For, LoopRef, Nest, Place, Statement
+from ..schedule.tree.nest import For, LoopRef, Nest
 from ..schedule.tree.parallel import check_kernels
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings

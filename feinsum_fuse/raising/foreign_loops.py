@@ -20,7 +20,8 @@ from ..cascades.matching.match import Match, match
 from ..errors import MatchError
 from ..formats.affine import Affine, read_affine
 from ..formats.opencl import FanoutKind
-from ..schedule.tree.nest import For, LoopRef, Place, Statement
+from ..schedule.statement import Place, Statement
+from ..schedule.tree.nest import For, LoopRef
 from .paths import EinsumPath
 
 

@@ -12,7 +12,8 @@ from constantdict import constantdict
 from ..cascades.sequence import EinsumSequence
 from ..formats.mapping import Spatial, Temporal
 from ..formats.opencl import FanoutKind, level_of
-from ..schedule.tree.nest import For, LoopRef, Nest, Statement
+from ..schedule.statement import Statement
+from ..schedule.tree.nest import For, LoopRef, Nest
 from .architecture import Machinery
 
 

@@ -13,7 +13,8 @@ from ..formats.opencl import MemoryKind
 from ..formats.relevance import Relevance, relevance, sunk, window
 from ..formats.workload import TensorAccess
 from ..lowering.branch import accesses_of
-from ..schedule.tree.nest import For, LoopRef, Nest, Statement, Tile
+from ..schedule.statement import Statement
+from ..schedule.tree.nest import For, LoopRef, Nest, Tile
 from .architecture import Machinery
 from .paths import EinsumPath, Hoists, hoisted, loop_node, paths_of, rest_of
 

@@ -6,39 +6,13 @@ Source: Feng et al., TensorIR (ASPLOS 2023, arXiv 2207.04296), section 3.1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from ..formats.affine import Affine
 from ..formats.language.reductions import REDUCTIONS
+from .statement import Place, Statement
 
 
-class TouchedPlace(Protocol):
-    """A place of a nest, as far as a signature says something of it."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def indices(self) -> tuple[Affine, ...]: ...
-    @property
-    def loops(self) -> frozenset[str]: ...
-
-
-class BlockStatement(Protocol):
-    """A statement of a nest, likewise."""
-
-    @property
-    def role(self) -> str: ...
-    @property
-    def value(self) -> object: ...
-    @property
-    def reduce(self) -> str | None: ...
-    @property
-    def target(self) -> TouchedPlace: ...
-    @property
-    def operands(self) -> Sequence[TouchedPlace]: ...
-
-
-def signature(extents: Mapping[str, int | None], own: Sequence[BlockStatement], every: Sequence[BlockStatement]) -> Iterator[str]:
+def signature(extents: Mapping[str, int | None], own: Sequence[Statement], every: Sequence[Statement]) -> Iterator[str]:
     """What a block iterates over, reads and writes, and what its results begin with, a line each.
 
     ``extents``: its loops and how many iterations they have; ``own``: its statements; ``every``: those of the nest, among which is what
@@ -55,7 +29,7 @@ def signature(extents: Mapping[str, int | None], own: Sequence[BlockStatement], 
             yield f"combines by {REDUCTIONS[statement.reduce].infix or statement.reduce}, {begins}"
 
 
-def _touched(place: TouchedPlace, extents: Mapping[str, int | None]) -> str:
+def _touched(place: Place, extents: Mapping[str, int | None]) -> str:
     """The elements of all iterations, such as ``A[3*m_0 : 3*m_0+2, k]``: along each axis the first and the last."""
     return f"{place.source}[{', '.join(_ends(index, extents) for index in place.indices)}]"
 

@@ -6,8 +6,9 @@ import pytest
 from constantdict import constantdict
 
 from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.schedule.statement import Place, Statement
 from feinsum_fuse.schedule.tree import polyhedra
-from feinsum_fuse.schedule.tree.nest import For, Nest, Place, Source, Statement
+from feinsum_fuse.schedule.tree.nest import For, Nest, Source
 
 ROW, COLUMN = Affine.variable("i"), Affine.variable("j")
 

@@ -12,12 +12,13 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.statement import Place, Statement
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
 from feinsum_fuse.schedule.tree.initial_values import ElementBox, elements_set, elements_set_per, initial_values, sets_within
-from feinsum_fuse.schedule.tree.nest import For, Place, PlacedStatement, Statement
+from feinsum_fuse.schedule.tree.nest import For, PlacedStatement
 
 from .scripts import ref, refs
 

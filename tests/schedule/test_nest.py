@@ -8,8 +8,9 @@ from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.schedule.schedule import Schedule
+from feinsum_fuse.schedule.statement import Place, Statement
 from feinsum_fuse.schedule.steps.explicate import Explicate
-from feinsum_fuse.schedule.tree.nest import For, Nest, Place, Statement, rebuilt
+from feinsum_fuse.schedule.tree.nest import For, Nest, rebuilt
 
 from .scripts import split
 

@@ -17,7 +17,8 @@ import numpy as np
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...schedule.kernel.writing import FULLY_UNROLLED
-from ...schedule.tree.nest import For, Nest, NestItem, Place, Statement
+from ...schedule.statement import Place, Statement
+from ...schedule.tree.nest import For, Nest, NestItem
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""

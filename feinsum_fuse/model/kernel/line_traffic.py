@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formats.affine import Affine
-from ...schedule.tree.nest import For, Nest, NestItem, Place, statements
+from ...schedule.statement import Place
+from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ..processor import COLUMN_BYTES, CROWDED_SETS
 from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel

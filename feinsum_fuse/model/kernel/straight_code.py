@@ -17,7 +17,8 @@ from pymbolic.primitives import Product
 
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
-from ...schedule.tree.nest import For, Nest, Place
+from ...schedule.statement import Place
+from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .held_values import held_at_once

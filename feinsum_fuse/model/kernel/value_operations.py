@@ -16,7 +16,7 @@ from pymbolic.primitives import Call, Comparison, If, Power, Product, Quotient, 
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 from ...formats.workload import operand_name
 from ...number_types import WIDENED
-from ...schedule.tree.nest import Place
+from ...schedule.statement import Place
 from ..processor import CALL_CYCLES, DIVISION, DIVISION_CYCLES
 
 if TYPE_CHECKING:

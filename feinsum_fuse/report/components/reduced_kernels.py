@@ -15,7 +15,8 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
-from ...schedule.tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
+from ...schedule.statement import Place, Statement
+from ...schedule.tree.nest import For, Nest, NestItem, rebuilt
 from ...schedule.tree.parallel import memory_of
 
 NEAR = 4

@@ -11,7 +11,8 @@ from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ..kernel.operations import BlockFunction, ProductTile, VectorOperation, Verb, c_type
-from ..tree.nest import For, Nest, Place, Statement, Tile, statements
+from ..statement import Place, Statement
+from ..tree.nest import For, Nest, Tile, statements
 from ..tree.parallel import memory_of
 from .counts import IterationCount
 from .function_intrinsic import FunctionIntrinsic

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...formats.affine import Affine
-from ..tree.nest import For, Statement
+from ..statement import Statement
+from ..tree.nest import For
 
 
 @dataclass(frozen=True)

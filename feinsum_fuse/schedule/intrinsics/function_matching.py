@@ -21,8 +21,9 @@ from ...cascades.terms import Einsum, Size
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
 from ..refusals import IntrinsicError
+from ..statement import Place, Statement
 from ..steps.vector_steps import consecutive_axis, lane_axis
-from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt
+from ..tree.nest import For, Nest, NestItem, rebuilt
 from ..tree.parallel import memory_of
 from .counts import IterationCount, counted, limits_of
 from .function_intrinsic import FunctionIntrinsic

@@ -18,7 +18,8 @@ from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
 from ..refusals import IntrinsicError
-from ..tree.nest import For, Nest, NestItem, Place, Statement
+from ..statement import Place, Statement
+from ..tree.nest import For, Nest, NestItem
 from .counts import IterationCount, counted, limits_of
 from .intrinsic import BYTE_TYPES, IndexRole, TensorIntrinsic
 

@@ -10,8 +10,9 @@ import loopy as lp
 
 from ...cascades.names import Identifiers, identifier
 from ...formats.affine import Affine
+from ..statement import Statement
 from ..tree.loops import guarded, interval
-from ..tree.nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, unless_same, walk
+from ..tree.nest import For, Nest, NestItem, fused_chain, statements, substituted, unless_same, walk
 from ..tree.parallel import distributed
 from .surroundings import inames_of
 from .tagging import OwnedTag

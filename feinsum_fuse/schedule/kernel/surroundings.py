@@ -17,7 +17,8 @@ from ...arguments import described
 from ...cascades.matching.preparation.draft import names_read
 from ...cascades.names import Identifiers
 from ...errors import ScheduleError
-from ..tree.nest import For, Nest, NestItem, Place, rebuilt
+from ..statement import Place
+from ..tree.nest import For, Nest, NestItem, rebuilt
 from .spreading import separate, spread_out
 
 

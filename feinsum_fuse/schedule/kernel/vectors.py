@@ -18,9 +18,10 @@ from ...formats.language.reductions import REDUCTIONS
 from ...formats.workload import operand_name
 from ...number_types import BFLOAT16, WIDENED, computed_in
 from ..refusals import NormalFormError, VectorAccessError
+from ..statement import Place, Statement
 from ..steps.explicate import affine
 from ..steps.vector_steps import lane_axis
-from ..tree.nest import For, Nest, Place, Statement, Tile
+from ..tree.nest import For, Nest, Tile
 from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}

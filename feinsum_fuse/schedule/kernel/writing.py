@@ -27,10 +27,11 @@ from ...formats.workload import operand_name
 from ..intrinsics.block_call import block_call
 from ..intrinsics.registration import intrinsic_called
 from ..refusals import NestOrderError
+from ..statement import Place, Statement
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
 from ..tree.loops import is_reduction
-from ..tree.nest import For, Nest, NestItem, Place, Source, Statement, Tile, fused_chain, rebuilt, statements, walk
+from ..tree.nest import For, Nest, NestItem, Source, Tile, fused_chain, rebuilt, statements, walk
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
 from .naming import final_form

@@ -27,9 +27,10 @@ from ...formats.workload import operand_name
 from ...number_types import scalar
 from ..kernel.surroundings import entrypoint, variables_of
 from ..refusals import NormalFormError
+from ..statement import Place, Statement
 from ..step import EinsumName, Step
 from ..tree.accumulators import InferredTypes
-from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement
+from ..tree.nest import For, LoopRef, Nest, NestItem, Source
 
 _COMBINING = frozenset(reduction.operator for reduction in SYMBOLS.values())
 """Functions, among them, with which an initial value is combined."""

@@ -12,9 +12,10 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...number_types import scalar
 from ..refusals import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
+from ..statement import Place, Statement
 from ..step import Keyword, Step
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, statements
+from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
 from .tile_steps import Mover, part_of, placed_at, space_of, sum_dtype, tile_origin, tile_strides
 

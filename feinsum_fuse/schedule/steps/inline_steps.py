@@ -15,9 +15,10 @@ from pymbolic.typing import Expression
 from ...formats.affine import Affine
 from ...formats.workload import operand_name
 from ..refusals import NestOrderError, ProducerConsumerError, UnknownTensorError
+from ..statement import Place, Statement
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing
-from ..tree.nest import For, Nest, NestItem, Place, Statement, rebuilt, statements
+from ..tree.nest import For, Nest, NestItem, rebuilt, statements
 
 
 @dataclass(frozen=True)

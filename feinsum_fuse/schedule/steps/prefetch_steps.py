@@ -6,9 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 
 from ..refusals import TileShapeError, VectorAccessError
+from ..statement import AskedAhead, Statement
 from ..step import EinsumName, Step, TensorName
 from ..target import ANY_DEVICE
-from ..tree.nest import AskedAhead, For, Nest, NestItem, Statement, rebuilt
+from ..tree.nest import For, Nest, NestItem, rebuilt
 from .vector_steps import consecutive_axis, lane_axis
 
 

@@ -19,9 +19,10 @@ from ...formats.language.reductions import ADD, MAX, MUL
 from ...formats.workload import operand_name
 from ...number_types import largest, scalar
 from ..refusals import IncompleteReductionError, NestOrderError
+from ..statement import Place, Statement
 from ..step import EinsumName, Step
 from ..tree.loops import chain_of, computing, inside, replace_loop, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Source, Statement, rebuilt
+from ..tree.nest import For, LoopRef, Nest, NestItem, Source, rebuilt
 from .loop_steps import shared
 
 

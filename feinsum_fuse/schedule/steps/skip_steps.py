@@ -12,10 +12,11 @@ from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, equal, integer_set, projected
 from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
 from ..sameness import Same
+from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, find, replace_loop
 from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, same_point
-from ..tree.nest import For, LoopRef, Nest, Place, PlacedStatement, Statement, statements
+from ..tree.nest import For, LoopRef, Nest, PlacedStatement, statements
 from ..tree.polyhedra import points
 
 

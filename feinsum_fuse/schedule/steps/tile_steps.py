@@ -20,12 +20,13 @@ from ...formats.opencl import MEMORIES, AddressSpace
 from ...formats.workload import operand_name
 from ...number_types import computed_in, kind_of
 from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
+from ..statement import Place, Statement, StatementRole
 from ..step import EinsumName, Keyword, Step, TensorName
 from ..tree.accumulators import Later, started
 from ..tree.initial_values import initial_values, limits_of, sets_within
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Place, PlacedStatement, Statement, StatementRole, Tile, rebuilt, statements, walk
+from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement, Tile, rebuilt, statements, walk
 from ..tree.regions import Region, Touch, check_dense, check_own, check_visible, moved_limits, region
 
 

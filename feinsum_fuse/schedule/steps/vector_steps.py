@@ -16,9 +16,10 @@ from ...formats.workload import operand_name
 from ..intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from ..kernel.operations import LANES, SHORTEST_BLOCK, has_vectors
 from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
+from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Place, Statement, Tile, rebuilt, unless_same
+from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, rebuilt, unless_same
 from ..tree.parallel import axes_of
 
 

@@ -18,9 +18,10 @@ from ...formats.opencl import MEMORIES
 from ..kernel.surroundings import entrypoint
 from ..kernel.tagging import NormalFormTag
 from ..refusals import IteratorBindingError, NormalFormError, ProducerConsumerError, ReductionBindingError, ScopeError
+from ..statement import Place, Statement
 from ..steps.explicate import Explicate
 from .loops import is_reduction
-from .nest import For, Nest, Place, Statement, pretty_statement
+from .nest import For, Nest
 
 if TYPE_CHECKING:
     import loopy as lp
@@ -144,7 +145,7 @@ def _block(nest: Nest, above: tuple[For, ...], statement: Statement) -> Block:
         )
         kind: IteratorKind = "reduction" if summed else "data-parallel"
         iterators.append(BlockIterator(name, _number(space[name].extent, name), kind, value.renamed(names)))
-    init = next((pretty_statement(s) for _, s in nest.points if s.einsum == statement.einsum and s.role == "init"), None)
+    init = next((str(s) for _, s in nest.points if s.einsum == statement.einsum and s.role == "init"), None)
     loops = tuple(
         BlockLoop(
             names[loop.name],

@@ -15,8 +15,9 @@ from operator import or_
 import islpy as isl
 
 from ...formats.affine import Affine
+from ..statement import Statement
 from .loops import computing, is_reduction
-from .nest import For, Nest, NestItem, PlacedStatement, Statement
+from .nest import For, Nest, NestItem, PlacedStatement
 from .polyhedra import relation
 
 

@@ -14,9 +14,10 @@ from constantdict import constantdict
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
+from ..statement import Statement
 from ..step import Step
 from .loops import chain_of, guarded, replace_chain
-from .nest import For, Nest, NestItem, Statement, rebuilt, statements, substituted
+from .nest import For, Nest, NestItem, rebuilt, statements, substituted
 
 
 def shared_scope(nest: Nest, einsum: str, depth: int, step: Step) -> tuple[Nest, int]:

@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from ...formats.affine import Affine
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
+from ..statement import Statement
 from ..step import Step
-from .nest import For, LoopRef, Nest, NestItem, Statement, rebuilt, unless_same, walk
+from .nest import For, LoopRef, Nest, NestItem, rebuilt, unless_same, walk
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:

@@ -25,8 +25,9 @@ from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
 from ...formats.workload import operand_name
 from ..sameness import KEPT_WORKLOADS, Same
+from ..statement import Place, Statement
 from .initial_values import ElementBox
-from .nest import For, Nest, Place, PlacedStatement, Statement
+from .nest import For, Nest, PlacedStatement
 from .polyhedra import points
 
 

@@ -13,23 +13,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
 from pydantic_core import CoreSchema, core_schema
 
 from ...cascades.names import identifier
 from ...formats.affine import Affine
-from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import FANOUTS, AddressSpace, FanoutKind
 from ..block_signature import signature
-
-if TYPE_CHECKING:
-    from pymbolic.typing import Expression
-
-StatementRole = Literal["populate", "init", "update", "map", "fetch", "reload", "drain", "combine"]
-"""``combine`` adds partial results up; ``init`` moves into the innermost tile; ``populate`` fills an output whose elements are not each met
-by one point, once and for all."""
+from ..statement import Statement
 
 
 @dataclass(frozen=True, order=True)
@@ -73,83 +65,6 @@ class LoopRef:
         """In JSON a reference is its text."""
         text = core_schema.str_schema(strict=True)
         return core_schema.no_info_after_validator_function(cls.parse, text, serialization=core_schema.to_string_ser_schema())
-
-
-@dataclass(frozen=True)
-class Place:
-    """An element: of an array, or of what a substitution rule computes there."""
-
-    source: str
-    indices: tuple[Affine, ...]
-
-    @cached_property
-    def loops(self) -> frozenset[str]:
-        """The loops that move it, by their names."""
-        return frozenset([name for index in self.indices for name, _ in index.terms])
-
-    def substituted(self, values: Mapping[str, Affine]) -> Place:
-        """The place with loops replaced by expressions."""
-        indices = tuple([index.substituted(values) for index in self.indices])
-        return self if all(map(operator.is_, indices, self.indices)) else Place(self.source, indices)
-
-    def __str__(self) -> str:
-        return f"{self.source}[{', '.join(map(str, self.indices))}]"
-
-
-@dataclass(frozen=True)
-class AskedAhead:
-    """How many bytes ahead of its vectors an array's lines are asked for, and how many bytes a line has."""
-
-    distance: int
-    line: int
-
-
-@dataclass(frozen=True)
-class Statement:
-    """``target = value(operands)``, or with ``reduce`` ``target = target (reduce) value(operands)``.
-
-    ``value`` is over operand variables (``spec.workload.operand_name``), the rank variables in ``values`` and numbers. The statement runs
-    only where every guard is >= 0, with ``first`` only while all of those loops are at 0, with ``later`` only once one of them is past 0.
-    """
-
-    einsum: str
-    role: StatementRole
-    target: Place
-    value: Expression
-    operands: tuple[Place, ...] = ()
-    values: constantdict[str, Affine] = field(default_factory=constantdict)
-    reduce: str | None = None
-    """The name of a reduction."""
-    guards: tuple[Affine, ...] = ()
-    first: tuple[str, ...] = ()
-    later: tuple[str, ...] = ()
-    ahead: constantdict[str, AskedAhead] = field(default_factory=constantdict)
-    """Array -> how far ahead of what is read of it memory is asked."""
-
-    @property
-    def sources(self) -> set[str]:
-        """The arrays, tiles and rules that it writes or reads."""
-        return {self.target.source, *(place.source for place in self.operands)}
-
-    def substituted(self, values: Mapping[str, Affine]) -> Statement:
-        """The statement with loops replaced by expressions; ``first`` and ``later`` then name every loop of the expression."""
-
-        def loops(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
-
-        return Statement(
-            self.einsum,
-            self.role,
-            self.target.substituted(values),
-            self.value,
-            tuple([place.substituted(values) for place in self.operands]),
-            constantdict({name: value.substituted(values) for name, value in self.values.items()}),
-            self.reduce,
-            tuple([guard.substituted(values) for guard in self.guards]),
-            loops(self.first),
-            loops(self.later),
-            self.ahead,
-        )
 
 
 @dataclass(frozen=True, init=False)
@@ -486,18 +401,4 @@ def pretty(body: tuple[NestItem, ...], indent: str = "", every: Sequence[Stateme
                 yield from (f"{indent}  # {line}" for line in signature(extents, own, every))
             yield from pretty(node.body, indent + "  ", every)
         else:
-            yield indent + pretty_statement(node)
-
-
-def pretty_statement(statement: Statement) -> str:
-    """One statement as text."""
-    operator = "=" if statement.reduce is None else f"{REDUCTIONS[statement.reduce].infix or statement.reduce}="
-    value = str(statement.value)
-    for position, place in reversed(list(enumerate(statement.operands))):
-        value = value.replace(f"%{position}", str(place))
-    conditions = [f"{guard} >= 0" for guard in statement.guards]
-    conditions += [f"first of {', '.join(statement.first)}"] if statement.first else []
-    conditions += [f"not first of {', '.join(statement.later)}"] if statement.later else []
-    suffix = f"  if {' and '.join(conditions)}" if conditions else ""
-    suffix += "".join(f"  # {source} {ahead.distance} bytes ahead" for source, ahead in statement.ahead.items())
-    return f"{statement.target} {operator} {value}{suffix}"
+            yield f"{indent}{node}"

@@ -15,7 +15,8 @@ from ...cascades.names import Identifiers
 from ...formats.affine import Affine
 from ...formats.opencl import FANOUT_KINDS, MEMORIES, AddressSpace, FanoutKind, Level, level_of
 from ..refusals import CrossKernelStorageError, HostLoopError
-from .nest import For, Nest, NestItem, Statement, fused_chain, statements, substituted, walk
+from ..statement import Statement
+from .nest import For, Nest, NestItem, fused_chain, statements, substituted, walk
 
 
 def axes_of(nest: Nest, level: Level) -> dict[FanoutKind, int]:

@@ -9,8 +9,9 @@ import islpy as isl
 
 from ...formats.affine import Affine
 from ...formats.integer_sets import integer_map, integer_set, within
+from ..statement import Place
 from .loops import interval
-from .nest import For, Nest, Place, statements
+from .nest import For, Nest, statements
 
 
 def _conditions(above: Sequence[For], guards: Sequence[Affine]) -> list[Affine]:

@@ -11,9 +11,10 @@ import islpy as isl
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES, AddressSpace
 from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, SymbolicExtentError
+from ..statement import Place
 from ..step import Step
 from .loops import interval
-from .nest import For, Place
+from .nest import For
 from .polyhedra import relation
 
 Touch = tuple[tuple[For, ...], Place]

@@ -17,9 +17,10 @@ from constantdict import constantdict
 
 from ...formats.affine import Affine
 from ..refusals import DifferentExtentsError, IncompleteReductionError, ProducerConsumerError
+from ..statement import Place, Statement
 from ..step import Step
 from .loops import is_reduction, output_indices
-from .nest import For, Nest, NestItem, Place, Statement, statements
+from .nest import For, Nest, NestItem, statements
 from .polyhedra import extremes, is_one_iteration, relation
 
 
