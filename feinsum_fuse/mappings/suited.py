@@ -1,9 +1,9 @@
 """Which rewritings suit a cascade, by its indices and sizes alone, before a mapping is chosen.
 
-Einsums of three and more factors are contracted pairwise where that saves operations. Of symmetric outputs half is computed. Reductions are
-split where the output alone gives the groups too little to do, or makes each of them read all of what is reduced. Operands of large
-products are packed: into panels for each group's columns, and so that what follows in a reduction does so in memory. Where the output is
-smaller than an operand that lies otherwise, it is the output that is moved.
+Einsums of three and more factors are contracted pairwise, and factors with sums of their own are added up first, where that saves
+operations. Of symmetric outputs half is computed. Reductions are split where the output alone gives the groups too little to do, or makes
+each of them read all of what is reduced. Operands of large products are packed: into panels for each group's columns, and so that what
+follows in a reduction does so in memory. Where the output is smaller than an operand that lies otherwise, it is the output that is moved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from ..cascades.cascade import Cascade
-from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors
+from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors, sums_first
 from ..cascades.rewriting.interleaving import Interleave
 from ..cascades.rewriting.intermediates import without_doubles
 from ..cascades.rewriting.online import Online
@@ -97,15 +97,18 @@ def _adds_words(cascade: Cascade, einsum: Einsum) -> bool:
 
 
 def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
-    """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough."""
+    """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough.
+
+    Of two factors there is a path where one has a sum of its own.
+    """
     found: list[tuple[float, Cascade]] = []
     try:
-        count = len(factors(einsum))
-        if not 3 <= count <= MOST_FACTORS:
+        first, left = sums_first(einsum)
+        if len(left) > MOST_FACTORS or (len(left) < 3 and not first):
             return cascade
         orders = [best_order(einsum)]
-        if count == 3:
-            orders += [ContractionOrder(einsum.name, (pair, (0, 1))) for pair in combinations(range(3), 2)]
+        if len(left) == 3:
+            orders += [ContractionOrder(einsum.name, (*first, pair, (0, 1))) for pair in combinations(range(3), 2)]
         known = {other.name for other in cascade.einsums} - {einsum.name}
         rows = set(einsum.output_variables[:-1] or einsum.output_variables)  # of a vector each element is a row
         for order in orders:

@@ -7,7 +7,7 @@ from itertools import combinations, islice
 from math import prod
 
 from ..cascades.cascade import Cascade
-from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors
+from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, sums_first
 from ..cascades.rewriting.intermediates import Recompute, without_doubles
 from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.terms import Einsum
@@ -65,14 +65,15 @@ def _contracted(cascade: Cascade) -> Cascade:
 def _orders(cascade: Cascade, einsum: Einsum) -> list[ContractionOrder]:
     """The best order of an Einsum's factors, and of few factors the others that begin with any two of them; none if it is no product."""
     try:
-        count = len(factors(einsum))
-        if not 3 <= count <= MOST_FACTORS:
+        first, left = sums_first(einsum)
+        count = len(left)
+        if count > MOST_FACTORS or (count < 3 and not first):
             return []
         orders = [best_order(einsum)]
-        for pair in combinations(range(count), 2) if count <= MOST_BEGUN else ():
-            begun = ContractionOrder(einsum.name, (pair, tuple(range(count - 1)))).apply(cascade)
+        for pair in combinations(range(count), 2) if 3 <= count <= MOST_BEGUN else ():
+            begun = ContractionOrder(einsum.name, (*first, pair, tuple(range(count - 1)))).apply(cascade)
             rest = best_order(begun.einsum(einsum.name)).path if count > 3 else ((0, 1),)
-            orders.append(ContractionOrder(einsum.name, (pair, *rest)))
+            orders.append(ContractionOrder(einsum.name, (*first, pair, *rest)))
     except CascadeError:
         return []
     return orders

@@ -48,6 +48,25 @@ def test_contraction_order_given(path: tuple[tuple[int, ...], ...]) -> None:
     check(DIVERGENCE, DIVERGENCE.contract("Z", path))
 
 
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("Z[a] = A[a,b] * B[b,c,d]", ((1,), (0, 1))),
+        ("Z[a,b] = A[a,b,c] * B[a,b,d]", ((0,), (0, 1))),  # what is left of A is no more than B has: its sum is taken on the way
+        ("Z[a,b] = A[a,c] * B[b,d]", ((0,), (0,), (0, 1))),
+        ("Z[a] = A[b] * B[a]", ((0,), (0, 1))),  # to a number
+        ("Z[a] = B[a,c] * exp(A[a,b])", ((0,), (0, 1))),
+        ("Z[a,b] = A[a,c] * B[c,b]", ((0, 1),)),
+        ("Z[a] = A[a,b,c] * B[a,b]", ((0, 1),)),
+        ("Z[a,d] = A[a,b] * B[b,c] * C[b,d]", ((1,), (1, 2), (0, 1))),
+    ],
+)
+def test_sums_over_one_factor_come_first(line: str, path: tuple[tuple[int, ...], ...]) -> None:
+    cascade = ff.cascade([line], sizes={"A": 5, "B": 3, "C": 7, "D": 2})
+    assert best_order(cascade.einsum("Z")).path == path
+    check(cascade, cascade.contract("Z"))
+
+
 def test_factors_of_several_operands_stay_together() -> None:
     cascade = ff.cascade(["Z[m] = exp(A[m,k] - B[k]) * C[k,n] / (2 + abs(D[n])) * 3"], sizes={"M": 4, "K": 5, "N": 6})
     after = cascade.contract("Z")

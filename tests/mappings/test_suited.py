@@ -50,10 +50,8 @@ def test_reductions_that_groups_share(name: str) -> None:
     [
         (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 1024, "N": 256, "K": 1024}),
         (["Z[m, n] = A[m, k] * B[k, n]"], {"M": 48, "N": 1024, "K": 1024}),
-        (["Z[m, n] = A[m, k] * B[n]"], {"M": 1024, "N": 1024, "K": 1024}),
         (["Z[a, b, c] = A[d, c, a] * B[b, d]"], {"A": 24, "B": 3, "C": 30, "D": 20}),
         (["T[m, k] = A[m, j] * C[j, k]", "Z[m, n] = T[m, k] * B[n, k]"], {"M": 512, "N": 512, "K": 512, "J": 512}),
-        (["Z[m, n, j] = A[m, j] * B[k, n, j]"], {"M": 512, "N": 512, "J": 512, "K": 4}),
         (["Z[m] = A[m, k] * B[k]"], {"M": 4096, "K": 4096}),
         # A row is work enough for a group, and all of C is less than a row of A.
         (["Z[i, j, s] = A[i, j, k] * C[k, s]"], {"I": 94, "J": 97, "K": 106, "S": 17}),
@@ -175,6 +173,20 @@ def test_factors_are_multiplied_first_where_that_halves_the_work(line: str, size
     found = suited(ff.cascade([line], sizes=sizes))
     steps = [step for step in found.einsums if any(isinstance(rewriting, ContractionOrder) for rewriting in found.rewritings)]
     assert "".join(sorted(steps[0].output_variables) if steps else "") == "".join(sorted(first))
+
+
+@pytest.mark.parametrize(
+    ("line", "operands"),
+    [
+        ("Z[a] = A[a, b] * B[b, c, d]", [["B"], ["A", "Z_part1"]]),
+        ("Z[a, b] = A[a, c] * B[d, b, a]", [["A"], ["B", "Z_part1"]]),
+        ("Z[a, b] = A[a, e, b] * B[a, b]", [["A", "B"]]),  # the product is read once as it is
+        ("Z[a, b] = A[a, b, o] * B[b]", [["A", "B"]]),  # a sum over one element saves nothing
+    ],
+)
+def test_sums_of_one_factor_come_first_where_they_save_work(line: str, operands: list[list[str]]) -> None:
+    found = suited(ff.cascade([line], sizes={"A": 40, "B": 30, "C": 20, "D": 15, "E": 9, "O": 1}))
+    assert [sorted(access.tensor for access in einsum.operands) for einsum in found.einsums] == operands
 
 
 def test_three_factors_that_save_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Contraction order: an Einsum of three or more operands as a sequence of pairwise ones."""
+"""Contraction order: an Einsum of several operands as a sequence of pairwise ones, and of sums over one operand alone."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class ContractionOrder:
     ``path`` is opt_einsum's: each entry names the factors that are multiplied next by their positions in the list of those that are left,
     to whose end the product goes. A factor is one operand with what the map makes of it, or several operands that the map does not
     multiply. A product keeps the rank variables that the output or other factors need; the rest is summed at once, by the distributive law.
+    A step of one position sums over what only this factor has.
     Invariant: the output keeps its value up to the order of summation; intermediates are tensors that a mapping can place.
     """
 
@@ -166,12 +167,33 @@ def _is_free(variable: str, einsum: Einsum) -> bool:
     return variable not in used
 
 
+def sums_first(einsum: Einsum) -> tuple[ContractionPath, tuple[frozenset[str], ...]]:
+    """The steps that add up one factor over variables that no other has, before it is multiplied; and the factors' variables after them.
+
+    ``Z[a] = sum(A[a,b]*B[b,c])`` begins with ``sum(B[b,c])`` over ``c``. What the others have the factor's rest already has is no gain:
+    the sum is taken while the result is computed.
+    """
+    left = [part.variables for part in factors(einsum)]
+    own = [(left[k] & set(einsum.reduction_variables)).difference(*left[:k], *left[k + 1 :]) for k in range(len(left))]
+    steps: list[tuple[int, ...]] = []
+    for alone in own:
+        position = next((k for k, variables in enumerate(left) if alone and alone <= variables), None)
+        if position is None:
+            continue
+        others = left[:position] + left[position + 1 :]
+        if set(einsum.output_variables).union(*others) <= left[position]:
+            continue
+        steps.append((position,))
+        left = [*others, left[position] - alone]
+    return tuple(steps), tuple(left)
+
+
 def best_order(einsum: Einsum, optimize: str = "optimal") -> ContractionOrder:
-    """The order that opt_einsum finds for an Einsum's factors with this strategy; symbolic sizes count as long."""
-    parts = factors(einsum)
+    """Sums over one factor alone first, then the order that opt_einsum finds with this strategy; symbolic sizes count as long."""
+    steps, left = sums_first(einsum)
     symbol = {v: opt_einsum.get_symbol(k) for k, v in enumerate(einsum.variables)}
     length = {v: _LONG if isinstance(size, SizeParam) else size for v, size in einsum.sizes.items()}
-    labels = [sorted(part.variables) for part in parts]
+    labels = [sorted(variables) for variables in left]
     read = {v for own in labels for v in own}
     kept = [v for v in einsum.output_variables if v in read]  # along the others the result is repeated
     text = f"{','.join(''.join(symbol[v] for v in own) for own in labels)}->{''.join(symbol[v] for v in kept)}"
@@ -180,4 +202,4 @@ def best_order(einsum: Einsum, optimize: str = "optimal") -> ContractionOrder:
         path, _ = opt_einsum.contract_path(text, *shapes, shapes=True, optimize=optimize)
     except KeyError as error:
         raise CascadeError(f"{described(optimize)} is no way to find an order", hint=str(error.args[0])) from None
-    return ContractionOrder(einsum.name, tuple(tuple(int(k) for k in pair) for pair in path))
+    return ContractionOrder(einsum.name, (*steps, *(tuple(int(k) for k in pair) for pair in path)))
