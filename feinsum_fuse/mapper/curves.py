@@ -21,6 +21,7 @@ from ..formats.language.expressions import nearest
 from ..formats.mapping import Mapping as LoopTree
 from ..formats.spec import Spec, expect_spec
 from ..model.evaluation import predict
+from ..model.prediction import energy_unit, joules_text
 from ..presentation import table
 from ..progress import Hook, Stage
 from ..whole_file import write_whole
@@ -62,6 +63,16 @@ class CurvePoint:
         return predict(self.spec).energy
 
     @property
+    def energy_text(self) -> str:
+        """The energy with its unit, marked where it is assumed."""
+        return joules_text(self.energy, assumed=self.energies_assumed)
+
+    @property
+    def energies_assumed(self) -> bool:
+        """Whether the architecture's energies are assumed, as those of a calibration are."""
+        return self.spec.arch is not None and self.spec.arch.energies_assumed
+
+    @property
     def mapping(self) -> LoopTree:
         """The LoopTree."""
         assert self.spec.mapping is not None
@@ -101,9 +112,15 @@ class Curve:
         expect(point, instance("a point of a curve", CurvePoint), "point", SearchError)
         return point.traffic if self.against == "traffic" else point.energy
 
+    @property
+    def energies_assumed(self) -> bool:
+        """Whether the architecture's energies are assumed, as those of a calibration are."""
+        return any(point.energies_assumed for point in self.points)
+
     def __repr__(self) -> str:
         rows = [[f"{p.size:.6g}", f"{p.traffic:.6g}", f"{p.energy:.6g}"] for p in self.points]
-        return f"{self.kind} mappings, least {self.against}\n{table([f'{self.memory} / bits', 'traffic / bits', 'energy / J'], rows)}"
+        head = [f"{self.memory} / bits", "traffic / bits", f"energy / {energy_unit(assumed=self.energies_assumed)}"]
+        return f"{self.kind} mappings, least {self.against}\n{table(head, rows)}"
 
 
 @checked(UnsearchedError, memory=TEXT, kind=TEXT, against=TEXT, progress=HOOK)

@@ -17,6 +17,7 @@ from ..executors import EXECUTOR, Executor
 from ..formats.arch import Arch, ArchNode, Array, Component, Fanout, Fork, Hierarchical, Memory
 from ..formats.language.expressions import nearest
 from ..formats.spec import Spec, expect_spec
+from ..model.prediction import energy_unit
 from ..presentation import table
 from ..progress import Hook, Stage
 from .driver import search
@@ -72,11 +73,12 @@ class Exploration:
         """One line an architecture; ``*`` marks the front."""
         names = list(self.points[0].setting) if self.points else []
         front = {id(point) for point in self.front}
+        assumed = any(point.found.energies_assumed for point in self.points if point.found is not None)
         rows = []
         for point in self.points:
             figures = [f"{f.energy:.6g}", f"{f.latency:.6g}"] if (f := point.found) else [point.reason.split(".")[0], ""]
             rows.append([*(f"{point.setting[name]:g}" for name in names), *figures, "*" if id(point) in front else ""])
-        return table([*names, "energy / J", "latency / s", "front"], rows, numbers=len(names) + 2)
+        return table([*names, f"energy / {energy_unit(assumed=assumed)}", "latency / s", "front"], rows, numbers=len(names) + 2)
 
     def __repr__(self) -> str:
         return f"{len(self.points)} architectures, {self.objective}\n{self.table()}"

@@ -20,7 +20,7 @@ from ..formats.reading.load import loads
 from ..formats.spec import Spec
 from ..formats.validation.adapter import Adapter, StrictModel
 from ..model.evaluation import predict
-from ..model.prediction import Prediction
+from ..model.prediction import Prediction, energy_unit
 from ..presentation import InNotebooks, table, yaml
 from ..whole_file import write_whole
 from .options import gap
@@ -29,6 +29,8 @@ from .request.flips import differing, flipped, with_einsums
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+UNITS = {"energy": "J", "latency": "s", "edp": "J s"}
+"""Objective -> its unit."""
 MARK = "# feinsum_fuse search: "
 """Begins the comment that holds what of a result is no Spec, so that other readers load the file as the best mapping's."""
 
@@ -53,6 +55,11 @@ class Found:
     def energy_delay_product(self) -> float:
         """Energy times latency, J s."""
         return self.energy * self.latency
+
+    @property
+    def energies_assumed(self) -> bool:
+        """Whether the architecture's energies are assumed, as those of a calibration are: then this one is, too."""
+        return self.spec.arch is not None and self.spec.arch.energies_assumed
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -116,10 +123,26 @@ class Result(InNotebooks):
         """How much better a mapping could be than the best one, as a fraction of it."""
         return 0.0 if self.proved else gap(self.value, self.floor)
 
+    @property
+    def energies_assumed(self) -> bool:
+        """Whether the mappings' energies stand on assumed ones of actions."""
+        return self.front[0].energies_assumed
+
+    @property
+    def energy_unit(self) -> str:
+        """J, marked where energies are assumed."""
+        return energy_unit(assumed=self.energies_assumed)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the objective, marked likewise."""
+        unit = UNITS[self.objective]
+        return unit if self.objective == "latency" else energy_unit(unit, assumed=self.energies_assumed)
+
     def table(self) -> str:
         """The front as text: one line a mapping."""
         memories = sorted({name for found in self.front for name in found.peak})
-        head = ["", "energy / J", "latency / s", *(f"{name} / bits" for name in memories)]
+        head = ["", f"energy / {self.energy_unit}", "latency / s", *(f"{name} / bits" for name in memories)]
         rows = [
             [str(number), f"{f.energy:.6g}", f"{f.latency:.6g}", *(f"{f.peak.get(name, 0):.6g}" for name in memories)]
             for number, f in enumerate(self.front, 1)
@@ -128,7 +151,7 @@ class Result(InNotebooks):
 
     def __repr__(self) -> str:
         state = "optimal" if self.proved else f"gap {self.gap:.3g}"
-        return f"{self.objective} {self.value:.6g}, {state}\n{self.table()}\n{self.front[0].mapping}"
+        return f"{self.objective} {self.value:.6g} {self.unit}, {state}\n{self.table()}\n{self.front[0].mapping}"
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """The front, latency against energy, into these axes of matplotlib's or new ones."""
@@ -138,7 +161,7 @@ class Result(InNotebooks):
 
             axes = plt.figure().add_subplot()
         axes.plot([f.energy for f in self.front], [f.latency for f in self.front], "o")
-        axes.set_xlabel("energy / J")
+        axes.set_xlabel(f"energy / {self.energy_unit}")
         axes.set_ylabel("latency / s")
         return axes
 

@@ -32,7 +32,7 @@ CHUNK = 4096
 
 
 def predict(spec: Spec, *, cold: bool = False, progress: Hook | None = None) -> Prediction:
-    """AccelForge's figures for a spec with workload, architecture and mapping (accelforge.md, section 5).
+    """AccelForge's figures for a spec with workload, architecture and mapping (:mod:`feinsum_fuse.model.accelforge`).
 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
     those of :func:`~feinsum_fuse.model.hardware.placement.place_caches`, with caches empty at first if ``cold``.

@@ -124,6 +124,11 @@ class Prediction(InNotebooks):
         return joules_text(self.energy, assumed=self.energies_assumed)
 
     @property
+    def energy_unit(self) -> str:
+        """J, marked likewise."""
+        return energy_unit(assumed=self.energies_assumed)
+
+    @property
     def energy_delay_product(self) -> float:
         """Energy times latency, J s."""
         return self.energy * self.latency
@@ -164,7 +169,8 @@ class Prediction(InNotebooks):
                 "energy": dynamic + leak, "leaked": leak, "busy": busy.get(name, 0.0), "peak": bits,
                 "of its size": bits / size if size else 0.0, "usage": max(fractions, default=1.0), "area": self.area.get(name, 0.0),
             }  # fmt: skip
-        units = {"energy": "J", "leaked": "J", "busy": "s", "peak": "bit", "of its size": "", "usage": "", "area": "m^2"}
+        joules = {"energy": self.energy_unit, "leaked": self.energy_unit}
+        units = {**joules, "busy": "s", "peak": "bit", "of its size": "", "usage": "", "area": "m^2"}
         return Breakdown("component", units, rows)
 
     @property
@@ -178,14 +184,14 @@ class Prediction(InNotebooks):
             }
             for name, points in self.computes.items()
         }  # fmt: skip
-        return Breakdown("einsum", {"energy": "J", "leaked": "J", "latency": "s", "computes": ""}, rows)
+        return Breakdown("einsum", {"energy": self.energy_unit, "leaked": self.energy_unit, "latency": "s", "computes": ""}, rows)
 
     @property
     def per_tensor(self) -> Breakdown:
         """Tensor -> energy of its actions, and how many they are; computations, which move none, are left out."""
         spent, counts = self.action_energy.totals("tensor"), self.actions.totals("tensor")
         rows = {name: {"energy": spent.get(name, 0.0), "actions": count} for name, count in counts.items() if name is not None}
-        return Breakdown("tensor", {"energy": "J", "actions": ""}, rows)
+        return Breakdown("tensor", {"energy": self.energy_unit, "actions": ""}, rows)
 
     @property
     def per_compute(self) -> Breakdown:
@@ -197,7 +203,7 @@ class Prediction(InNotebooks):
         for name, figures in self.per_einsum.items():
             if points := figures["computes"] * self.n_instances:
                 rows[name] = {"energy": figures["energy"] / points, "latency": figures["latency"] / points}
-        return Breakdown("einsum", {"energy": "J", "latency": "s"}, rows)
+        return Breakdown("einsum", {"energy": self.energy_unit, "latency": "s"}, rows)
 
     def to_json(self) -> str:
         """Plain data; :meth:`from_json` reads it back to an equal prediction."""
@@ -236,9 +242,14 @@ class Prediction(InNotebooks):
         return "of inf" if math.isinf(size) else f"{100 * bits / size:.2f}%" if size else "of 0"
 
 
-def joules_text(joules: float, *, assumed: bool) -> str:
+def joules_text(joules: float, *, assumed: bool, digits: int = 6) -> str:
     """Energy with its unit, marked where it stands on energies of actions that nobody measured."""
-    return f"{joules:.6g} J{' by assumed energies' if assumed else ''}"
+    return f"{joules:.{digits}g} {energy_unit(assumed=assumed)}"
+
+
+def energy_unit(unit: str = "J", *, assumed: bool) -> str:
+    """The unit of energies, or of what is made of them, marked as in :func:`joules_text`."""
+    return f"{unit} by assumed energies" if assumed else unit
 
 
 Figure = Annotated[float | Literal["inf", "-inf", "nan"], AfterValidator(float)]

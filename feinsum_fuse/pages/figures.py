@@ -166,7 +166,8 @@ def shares_of(prediction: Prediction, key: str, label: str) -> Iterator[Chart]:
         energies[str(einsum), str(component)] = energies.get((str(einsum), str(component)), 0.0) + joules
     spent = [(e, c, joules) for (e, c), joules in energies.items() if joules]
     if spent:
-        yield _bars(f"{key}-energy", f"{label}: energy by component and Einsum", ChartAxis("energy", "J"), *_stacked(spent, 1.0))
+        axis = _energy_axis("energy", assumed=prediction.energies_assumed)
+        yield _bars(f"{key}-energy", f"{label}: energy by component and Einsum", axis, *_stacked(spent, 1.0))
     held = list(_held(prediction))
     if held:
         caption = "Of each memory of finite size, over the Einsums in the order in which they run; stacked by tensor."
@@ -204,6 +205,11 @@ def _bars(key: str, title: str, y: ChartAxis, places: tuple[str, ...], series: t
     return Chart(key, title, ChartAxis("", categories=places), y, series, caption, stacked=True)
 
 
+def _energy_axis(title: str, *, assumed: bool) -> ChartAxis:
+    """Joules, said to be assumed where they are: a unit has prefixes before it and nothing behind it."""
+    return ChartAxis(f"{title}, by assumed energies" if assumed else title, "J")
+
+
 def curves(found: Sequence[Curve]) -> Chart:
     """Orojenesis: least traffic of the outermost memory, or least energy, over the size of another, and what that memory has.
 
@@ -226,7 +232,8 @@ def curves(found: Sequence[Curve]) -> Chart:
     x = ChartAxis(f"size of {first.memory}", "bit", log=True)
     caption = "Left of a step no mapping of its kind does as well."
     title = f"What a larger {first.memory} would bring"
-    return Chart("curves", title, x, ChartAxis(what, unit, log=True), tuple(series), caption)
+    y = ChartAxis(what, unit, log=True) if unit == "bit" else replace(_energy_axis(what, assumed=first.energies_assumed), log=True)
+    return Chart("curves", title, x, y, tuple(series), caption)
 
 
 def _curve(one: Curve, unit: str, finite: bool, ends: tuple[float, float]) -> Series:
@@ -275,7 +282,7 @@ def front(result: Result, place: int, name: str) -> Chart:
         f"front-{place}",
         f"{name}: what the search for least {result.objective} kept ({proved})",
         ChartAxis("latency", "s"),
-        ChartAxis("energy", "J"),
+        _energy_axis("energy", assumed=result.energies_assumed),
         (Series("mappings", "points", *_columns(points)),),
     )
 

@@ -77,7 +77,7 @@ def prediction_columns(value: Prediction) -> presentation.Columns:
     """A row for each Einsum, component, tensor and action: how often, and J."""
     energy = value.action_energy.entries
     rows = [[*key, count, energy.get(key, 0.0)] for key, count in value.actions.entries.items()]
-    return ["einsum", "component", "tensor", "action", "count", "energy/J"], rows
+    return ["einsum", "component", "tensor", "action", "count", f"energy/{value.energy_unit}"], rows
 
 
 @presentation.columns.register
@@ -107,7 +107,7 @@ def result_columns(value: Result) -> presentation.Columns:
     rows: list[list[str | float | None]] = [
         [f.energy, f.latency, *(float(f.peak.get(name, 0.0)) for name in memories), str(f.mapping)] for f in value.front
     ]
-    return ["energy/J", "latency/s", *(f"{name}/bit" for name in memories), "mapping"], rows
+    return [f"energy/{value.energy_unit}", "latency/s", *(f"{name}/bit" for name in memories), "mapping"], rows
 
 
 @presentation.columns.register

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..device.timing.measurement import time_text
 from ..model.floor import Bounds
-from ..model.prediction import Prediction
+from ..model.prediction import Prediction, joules_text
 from ..presentation import table
 
 VariableValue = int | float | str | bool
@@ -36,7 +36,7 @@ class SweptPoint:
         """Its cells in the table."""
         ratio = f"{self.latency / self.floor:.2f}" if self.floor else "-"
         bound = ", ".join(dict.fromkeys(self.bound_by.values()))
-        energy = f"{self.energy:.4g} J{', assumed' if self.energies_assumed else ''}"
+        energy = joules_text(self.energy, assumed=self.energies_assumed, digits=4)
         cells = [*map(str, self.values.values()), time_text(self.latency), time_text(self.floor), ratio, energy, bound]
         return [self.label, *cells]
 

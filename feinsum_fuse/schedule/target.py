@@ -47,6 +47,10 @@ class Quirks:
     """``vload`` and ``vstore`` are compiled to worse code than loads through a vector type without alignment, which is used where the
     compiler has it. PoCL leaves them calls, around which every register is saved: a matrix product takes four times as long.
     """
+    slow_vector_parts: bool = False
+    """The first elements of a vector move slower by a choice among pairs of shorter vectors, which is a jump, than by one instruction under
+    a mask, which is used where the compiler has it.
+    """
     halved_vectors: bool = False
     """Vectors of 64 bytes are computed in halves, whose number is that of registers of half the length, in kernels that pass none to a
     function: what is loaded and splat goes through one that returns it as it is.
@@ -137,6 +141,7 @@ POCL = Quirks(
     agreed_conditions=True,
     widest_builtins=True,
     slow_vector_loads=True,
+    slow_vector_parts=True,
     halved_vectors=True,
     slow_functions=True,
     mixed_arguments=True,
@@ -146,7 +151,7 @@ POCL = Quirks(
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""
-INTEL = Quirks(slow_vector_loads=True, slow_functions=True)
+INTEL = Quirks(slow_vector_loads=True, slow_vector_parts=True, slow_functions=True)
 """Of Intel's runtime for processors: a product of 512 x 512 x 512 takes 3.5 ms with ``vload8``, 2.3 ms without. Its functions on whole
 registers of AVX-512 take 1.2 (``exp``) to 4.3 times (``tanh`` of float64) as long as ours, 2.7 times for ``erf`` of float32."""
 RUSTICL = Quirks(private_on_stack=True)

@@ -1,6 +1,6 @@
 """The mapper's judge: it goes through every LoopTree of a small cascade and asks nothing but the model which is best.
 
-Nothing here comes from the mapper, and none of its theorems is used. What is used is said by the model alone (accelforge.md, section 5):
+Nothing here comes from the mapper, and none of its theorems is used. What is used is said by the model alone (doc/model.rst):
 
 - an Einsum's energy and latency are those of its own path, so a path is evaluated once and met again in every tree that has it;
 - what is alive at a time never shrinks if one of its parts grows, so of two paths with one prefix the one that is worse in energy,

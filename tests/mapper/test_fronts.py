@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.cli.searches import answers
 from feinsum_fuse.mapper import NoMappingError, SearchProgress, UnprovedError, UnsearchedError
 from feinsum_fuse.mapper.budget import Budget
 from feinsum_fuse.mapper.enumeration import tables
 from feinsum_fuse.mapper.stocks import processes
+from feinsum_fuse.pages import figures
 
 from .specs import arch, compute, memory, spec, two_memories, workload
 
@@ -141,3 +145,17 @@ def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
 def test_a_search_needs_an_architecture() -> None:
     with pytest.raises(UnsearchedError, match="needs an architecture"):
         ff.search(spec(PRODUCT))
+
+
+def test_assumed_energies_are_marked_wherever_a_search_prints_them() -> None:
+    """As predictions mark theirs: an objective with its unit, tables, curves, charts."""
+    chain = spec(two_memories(120), CHAIN)
+    assert chain.arch is not None
+    assumed = replace(chain, arch=replace(chain.arch, variables=constantdict({"assumed_energies": 1.0})))
+    for given, count in ((assumed, 1), (chain, 0)):
+        found, curve = ff.search(given, pareto=("energy", "usage")), ff.curve(given, "Buffer", against="energy")
+        explored = ff.explore(given, {"Buffer.size": [120]})
+        texts = (found.unit, found.table(), curve, curve.points[0].energy_text, explored.table(), answers.text(found, None, 0.0))
+        charts = (figures.front(found, 0, "chain"), figures.curves([curve]))
+        assert {str(text).count("by assumed energies") >= count for text in (*texts, *(chart.y.label for chart in charts))} == {True}
+        assert count or not any("assumed" in str(text) for text in (*texts, *charts))

@@ -123,6 +123,7 @@ def test_assumed_energies_are_marked_wherever_they_are_printed() -> None:
     found = predict(assumed)
     for marked, plain in ((found, predict(spec)), (bounds(assumed), bounds(spec))):
         assert "by assumed energies" in str(marked) and "assumed" not in str(plain)
+    assert all("by assumed energies" in str(part) for part in (found.per_component, found.per_einsum, found.per_tensor, found.per_compute))
     assert Prediction.from_json(found.to_json()).energies_assumed
     assert "energies_assumed" not in predict(spec).to_json()
     assert "assumed" in SweptPoint.of("fused", {}, found, bounds(assumed)).row()[-2]

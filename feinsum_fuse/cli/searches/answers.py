@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ...mapper import Found, Result
     from ...progress import Progress
 
-UNITS = {"energy": "J", "latency": "s", "edp": "J s"}
 SOON = 1.0
 """Seconds of a search before it says where it is."""
 
@@ -44,7 +43,7 @@ class Standing:
 def text(result: Result, axes: Sequence[str] | None, tolerance: float) -> str:
     """The best mapping, its figures, and what is proved."""
     count = len(result.front)
-    figure = f"{result.objective} {result.value:.6g} {UNITS[result.objective]}"
+    figure = f"{result.objective} {result.value:.6g} {result.unit}"
     what = f"front of {count} over {', '.join(axes)}" if axes else f"best {count}, from {figure}" if count > 1 else figure
     which = [f"mapping 1 of {count}; --json has the others"] if count > 1 else []
     lines = [f"{what}, {_state(result, tolerance)}", "", result.table(), "", *which, str(result.front[0].mapping)]
@@ -66,7 +65,7 @@ def mapping_file(result: Result, tolerance: float, flipped: Sequence[str]) -> st
     """The best mapping as YAML, under a remark on what it is."""
     from ...presentation import yaml
 
-    figure = f"{result.objective} {result.value:.9g} {UNITS[result.objective]}"
+    figure = f"{result.objective} {result.value:.9g} {result.unit}"
     remark = f"# input and weight have changed places in {', '.join(flipped)}\n" if flipped else ""
     return f"# {figure}, {_state(result, tolerance)} (feinsum-fuse map)\n{remark}{yaml(result.front[0].mapping)}"
 
@@ -83,6 +82,7 @@ def data(result: Result, spec: Spec) -> dict[str, object]:
     return {
         "objective": result.objective,
         "value": result.value,
+        "energies_assumed": result.energies_assumed,
         "proved": result.proved,
         "floor": result.floor,
         "gap": result.gap,

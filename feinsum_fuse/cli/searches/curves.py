@@ -43,5 +43,5 @@ def _mapping_file(curve: Curve, point: CurvePoint) -> str:
     """A step's mapping as YAML, under a remark on what it is."""
     from ...presentation import yaml
 
-    figures = f"traffic {point.traffic:.9g} bits, energy {point.energy:.9g} J, {point.size:g} bits of {curve.memory}"
+    figures = f"traffic {point.traffic:.9g} bits, energy {point.energy_text}, {point.size:g} bits of {curve.memory}"
     return f"# {figures} (feinsum-fuse map --curve {curve.memory})\n{yaml(point.mapping)}"

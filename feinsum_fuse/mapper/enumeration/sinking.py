@@ -1,4 +1,4 @@
-"""Below which fused loops the space of what is held above them is reserved (accelforge.md, section 5.6).
+"""Below which fused loops the space of what is held above them is reserved (AccelForge's ``_symbolic.py``).
 
 A holder's space is reserved below the loops right under it that move its tile: any number of those that move it wholly, then one that moves
 its window in part. Another storage node of its Einsum ends that, so of the holders that stand between two loops the last one alone sinks;

@@ -1,7 +1,7 @@
-"""Capacity across Einsums: what is reserved in memories while loops stay open, carried from join to join (accelforge.md, section 5.10).
+"""Capacity across Einsums: what is reserved in memories while loops stay open, carried from join to join.
 
-Between two Einsums ``k`` loops stay open. What an Einsum reserved above ``m <= k`` of them stays taken while later Einsums run under the
-same loops; what it reserved deeper is free again.
+The rule is that of :mod:`feinsum_fuse.model.accelforge.estimate`. Between two Einsums ``k`` loops stay open. What an Einsum reserved above
+``m <= k`` of them stays taken while later Einsums run under the same loops; what it reserved deeper is free again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model of one Einsum: its nest, evaluated; with what it reserves in memories (accelforge.md, section 5.6).
+"""The model of one Einsum: its nest, evaluated; with what it reserves in memories (AccelForge's ``_symbolic.py``).
 
 A condition on tile shapes that one mapping breaks is an error; one that some of many assignments break is a mask.
 """

@@ -1,7 +1,7 @@
 """The nest of one Einsum: the path from the mapping's root to its Compute, one node per loop and per tensor held.
 
-Reservations, the points where a memory's space for a tensor is taken, are inserted (accelforge.md, section 5.6), and each tensor gets its
-own order of spatial loops (section 5.4).
+Reservations, the points where a memory's space for a tensor is taken, are inserted (AccelForge's ``_symbolic.py``), and each tensor gets
+its own order of spatial loops.
 """
 
 from __future__ import annotations

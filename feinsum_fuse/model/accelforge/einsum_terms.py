@@ -3,8 +3,8 @@
 With perfect factors the trips of all loops above a holder of tensor T multiply to ``prod_v B_v / s_v``, where ``B`` are the bounds and
 ``s`` is the tile vector at the holder, whatever the order of the loops. So a holder is filled with ``F = vol_T(s) * prod_v B_v / s_v``
 values, of which ``S = vol_T(s) * prod_(v full) B_v / s_v`` (times the instances that spatial loops make) are first touches. A
-:class:`Link` says what a value of either costs; a mapping's figures are a constant and one link per holder (accelforge.md, sections 5.2
-to 5.5).
+:class:`Link` says what a value of either costs; a mapping's figures are a constant and one link per holder (:mod:`.tile`,
+:mod:`.value_traffic`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Energy: of actions, and of leakage over an Einsum's latency (accelforge.md, section 5.9)."""
+"""Energy: of actions, and of leakage over an Einsum's latency (AccelForge's ``energy.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latency of components and of an Einsum (accelforge.md, section 5.8)."""
+"""Latency of components and of an Einsum (AccelForge's ``latency``)."""
 
 from __future__ import annotations
 

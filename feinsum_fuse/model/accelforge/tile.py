@@ -1,4 +1,4 @@
-"""Tiles: how many values of a tensor an iteration of the loops above touches (accelforge.md, sections 5.2 and 5.3)."""
+"""Tiles: how many values of a tensor an iteration of the loops above touches (AccelForge's ``_common.py``)."""
 
 from __future__ import annotations
 

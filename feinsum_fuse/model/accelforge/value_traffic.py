@@ -1,4 +1,4 @@
-"""Traffic of one tensor between the levels of its chain of holders (accelforge.md, section 5.5)."""
+"""Traffic of one tensor between the levels of its chain of holders (AccelForge's ``_symbolic.py``)."""
 
 from __future__ import annotations
 

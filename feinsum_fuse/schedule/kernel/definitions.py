@@ -320,7 +320,7 @@ def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
     A private array whose place goes to such an instruction would not be kept in registers.
     """
     lanes, vector, (space,) = operation.lanes, operation.vector, operation.spaces
-    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_loads:
+    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_parts:
         return otherwise
     native, mask = f"float __attribute__((vector_size({4 * lanes})))", "unsigned short" if lanes > 8 else "unsigned char"
     some, is_load = f"({mask})((1u << max(count, 0)) - 1u)", operation.verb is Verb.LOAD
