@@ -2,8 +2,8 @@
 
 Three kinds are counted. The mappings of the examples, and random trees, so many from each of these seeds on: each is lowered to a kernel,
 and its tree comes back if it lowers to the same text. And kernels of somebody else's, those of :mod:`~benchmarks.foreign_cases` as they are
-written and as compilers put their loops on groups and work-items: there a tree counts that can be lowered. Nothing runs and nothing is
-timed. What is refused is listed with its reason.
+written and as compilers put their loops on groups and work-items: there a tree counts that can be lowered, without an architecture, and
+whose time is predicted, onto a processor's calibration. Nothing runs and nothing is timed. What is refused is listed with its reason.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ OTHER_TEXT = "another text"
 NO_KERNEL = "no kernel"
 """A mapping that lowering refuses says nothing of raising."""
 DATA = Path(__file__).with_name("raised.json")
+PROCESSOR = Path(__file__).parent / "fidelity" / "data" / "epyc_zen5.3" / "device.yaml"
+"""As ``feinsum-fuse calibrate`` wrote it."""
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -56,10 +58,13 @@ def of_spec(spec: Spec) -> str:
     return RAISED if same else OTHER_TEXT
 
 
-def of_foreign(kernel: lp.TranslationUnit) -> str:
-    """The same of a kernel that was not made here."""
+def of_foreign(kernel: lp.TranslationUnit, onto: Spec | None = None) -> str:
+    """The same of a kernel that was not made here; onto a measured architecture its time must be predicted, too."""
     try:
-        _lowered(ff.raise_mapping(kernel))
+        raised = ff.raise_mapping(kernel, onto)
+        _lowered(raised)
+        if onto is not None:
+            ff.predict(raised)
     except Error as error:
         return error.message
     return RAISED
@@ -76,9 +81,11 @@ def outcomes(trees: Sequence[range]) -> Iterator[tuple[str, str, str]]:
     for seeds in trees:
         for seed in seeds:
             yield f"random trees from {seeds.start}", str(seed), of_spec(random_tree(seed).spec)
+    processor = ff.load(PROCESSOR)
     for form, changed in forms.items():
         for name, case in CASES.items():
             yield f"foreign, {form}", name, of_foreign(changed(case.kernel()))
+            yield f"foreign, {form}, predicted for a processor", name, of_foreign(changed(case.kernel()), processor)
 
 
 def report(found: list[tuple[str, str, str]]) -> str:

@@ -83,6 +83,12 @@ class Machinery:
         axes = ((leaf.name, fanout.name) for leaf in self.arch.path(self.unit) for fanout in leaf.spatial)
         return next((axis for axis in axes if bindings.dimension(*axis) == kind), None)
 
+    def width(self, kind: FanoutKind) -> int:
+        """How many instances an axis has; :class:`LoweringError` if there is none."""
+        component, dimension = self.fanout(kind)
+        leaves = (leaf for leaf in self.arch.path(self.unit) if leaf.name == component)
+        return next(fanout.fanout for leaf in leaves for fanout in leaf.spatial if fanout.name == dimension)
+
     def fanout(self, kind: FanoutKind) -> tuple[str, str]:
         """Component and dimension of an axis; :class:`LoweringError` if there is none."""
         if (found := self._axis(kind)) is not None:

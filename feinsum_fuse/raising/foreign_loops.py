@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import islpy as isl
 import loopy as lp
@@ -17,11 +17,13 @@ from pymbolic.primitives import Expression, Subscript
 
 from ..cascades.kernel.kernel import affine_expression
 from ..cascades.matching.match import Match, match
+from ..cascades.sequence import EinsumSequence
 from ..errors import MatchError
 from ..formats.affine import Affine, read_affine
 from ..formats.opencl import FanoutKind
 from ..schedule.statement import Place, Statement
 from ..schedule.tree.nest import For, LoopRef
+from .architecture import Machinery
 from .paths import EinsumPath
 
 
@@ -117,11 +119,39 @@ def _path(matched: Match, whole: Joined, kernel: lp.LoopKernel, einsum: str, sta
     for name, iname in stack.loops:
         part = inames[iname]
         if (owner := variables.get(part.whole)) is not None:
-            values.setdefault(owner, {})[name] = part.tile
+            size = matched.cascade.einsum(einsum).sizes[owner]
+            values.setdefault(owner, {})[name] = min(part.tile, size) if isinstance(size, int) else part.tile
             path = "1" * sum(ref.variable == owner for loop in loops for ref in loop.refs)
             loops.append(For(name, None, (), (), (LoopRef(einsum, owner, path),), _binding(kernel, iname)))
     moved = constantdict({variable: Affine.of(factors) for variable, factors in values.items()})
     return EinsumPath(einsum, tuple(loops), Statement(einsum, "map", Place("", ()), 0, (), moved))
+
+
+def run_on(machinery: Machinery, paths: Sequence[EinsumPath], cascade: EinsumSequence) -> list[EinsumPath]:
+    """The paths as an architecture runs them.
+
+    One without work-items, such as a processor's, does those of a group one after another. Groups on axes that it lacks stand before the
+    others. Of more groups than it has units, as many as these run at once: ``i in tiles of 64`` on two cores becomes ``i in tiles of 128``,
+    in time, around them.
+    """
+    return [_run_on(machinery, path, cascade.einsum(path.einsum).sizes) for path in paths]
+
+
+def _run_on(machinery: Machinery, path: EinsumPath, sizes: Mapping[str, object]) -> EinsumPath:
+    lacking = [loop for loop in path.loops if loop.is_over_groups and not machinery.has(loop.binding)]
+    left = {variable: size for variable, size in sizes.items() if isinstance(size, int)}
+    loops: list[For] = []
+    values = dict(path.statement.values)
+    for loop in (*lacking, *(loop for loop in path.loops if loop not in lacking)):
+        tile, variable = path.tile(loop), loop.refs[0].variable
+        width = machinery.width(loop.binding) if loop.is_over_groups and machinery.has(loop.binding) else None
+        if width is not None and left.get(variable, 0) > width * tile:
+            turns = f"{loop.name}_turns"
+            values[variable] = Affine.of({**values[variable].coefficients, turns: width * tile})
+            loops.append(For(turns, None, (), (), loop.refs, "loop"))
+        loops.append(loop.changed(binding="loop") if loop.is_over_items and not machinery.has(loop.binding) else loop)
+        left[variable] = tile
+    return EinsumPath(path.einsum, tuple(loops), replace(path.statement, values=constantdict(values)))
 
 
 def apart(paths: list[EinsumPath]) -> Iterator[EinsumPath]:
@@ -228,8 +258,13 @@ def _pairs(kernel: lp.LoopKernel) -> Iterator[tuple[str, str, int]]:
             continue
         for outer in kernel.inames:
             others = [affine.coefficients for affine in found if outer in affine.variables]
-            if outer != inner and len(others) == len(uses) and all(use.get(outer) == use[inner] * extent for use in uses):
-                yield outer, inner, extent
+            if outer == inner or len(others) != len(uses):
+                continue
+            # One tile may be larger than all that is cut.
+            least = uses[0].get(outer, 0) // uses[0][inner]
+            tile = max(extent, least) if _extent(kernel, outer) == 1 else extent
+            if all(use.get(outer) == use[inner] * tile for use in uses):
+                yield outer, inner, tile
 
 
 def _extent(kernel: lp.LoopKernel, iname: str) -> int | None:

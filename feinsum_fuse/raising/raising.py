@@ -29,7 +29,7 @@ from ..schedule.kernel.tagging import NormalFormTag
 from ..schedule.target import ANY_DEVICE, Target
 from ..schedule.tree.nest import LoopRef, Nest, pretty
 from .architecture import Machinery
-from .foreign_loops import apart, foreign_paths
+from .foreign_loops import apart, foreign_paths, run_on
 from .neighbours import AddedNodes, neighbours
 from .paths import Hoists, paths_of, ways_out
 from .tree import TreeMaker
@@ -54,7 +54,8 @@ def raise_mapping(kernel: lp.TranslationUnit, onto: Spec | None = None, *, targe
     kernel of somebody else's that ``ff.match`` recognises once its cut loops are joined: its tree has its loops, in loopy's order, and
     all that it reads and writes in main memory.
     ``onto``: a Spec whose architecture and ``opencl`` key the tree is to name, as ``ff.calibrate`` writes them; without one, all memories
-    and axes of OpenCL, with rates of 1. ``target``: what the kernel was lowered for.
+    and axes of OpenCL, with rates of 1. Onto one that has no work-items or fewer groups, such as a processor's, a kernel of
+    somebody else's has loops in their place. ``target``: what the kernel was lowered for.
 
     What lowering adds by itself is in no node: loops over private tiles that are written out, partial results of parallel reductions,
     loops that end early at a mask. Hardware caches make no code, so that none holds anything. Several nodes may stand for one tile: a
@@ -81,7 +82,8 @@ _HINT = "Raise program.kernel, or the kernel before the schedule was applied."
 
 def _of_foreign(kernel: lp.TranslationUnit, machinery: Machinery, target: Target) -> Spec:
     """The tree of a kernel that carries no nest: its loops, shared where Einsums may share them."""
-    matched, paths = foreign_paths(kernel)
+    matched, found = foreign_paths(kernel)
+    paths = run_on(machinery, found, matched.cascade)
     reasons: list[str] = []
     for tried in (paths, list(apart(paths))):
         try:

@@ -8,10 +8,21 @@ import pytest
 import feinsum_fuse as ff
 from benchmarks.foreign_cases import CASES, parallelised
 from feinsum_fuse.errors import MatchError
-from tests.sweeps import sweep_size
+from tests.sweeps import SLOW, sweep_size
 
 NAMED = [(name, scheduled) for name in CASES for scheduled in (False, True)]
 """Kernels in the style of loopy, pytato, grudge, meshmode and feinsum, as they are written and on axes of a device."""
+
+
+PROCESSOR = """
+arch:
+  nodes:
+  - !Memory {name: MainMemory, size: inf, leak_power: 0, area: 0,
+      actions: [{name: read, energy: 1, throughput: 1}, {name: write, energy: 1, throughput: 1}]}
+  - !Container {name: Core, spatial: [{name: core, fanout: 3}]}
+  - !Compute {name: MAC, leak_power: 0, area: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+opencl: {memories: {MainMemory: global}, fanouts: {Core: group.0}}
+"""
 
 
 def kernel_of(name: str, *, scheduled: bool) -> lp.TranslationUnit:
@@ -45,6 +56,31 @@ def test_cut_loops_and_axes_come_back() -> None:
         "└ MAC computes insn",
     ]
     assert ff.predict(raised).latency > 0
+
+
+def test_on_a_processor_work_items_are_loops_and_groups_take_turns() -> None:
+    """Its architecture has neither an axis for work-items nor one for each group."""
+    onto = ff.loads(PROCESSOR)
+    raised = ff.raise_mapping(kernel_of("product", scheduled=True), onto=onto)
+    assert str(raised.mapping).splitlines()[2:] == [
+        "│ for j in tiles of 1",
+        "│ for i in tiles of 192",
+        "│ spatial for i in tiles of 64, over Core.core",
+        "│ for i in tiles of 1",
+        "│ for k in tiles of 1",
+        "└ MAC computes insn",
+    ]
+    assert ff.predict(raised).latency > 0
+
+
+@pytest.mark.parametrize("name", list(CASES) if SLOW else ["four_modes", "divergence"])
+def test_kernels_on_groups_have_a_tree_on_a_processor(name: str) -> None:
+    assert ff.raise_mapping(kernel_of(name, scheduled=True), onto=ff.loads(PROCESSOR)).mapping is not None
+
+
+def test_a_tile_larger_than_what_is_cut_comes_back() -> None:
+    kernel = lp.split_iname(CASES["product"].kernel(), "j", 1024, outer_tag="g.0", inner_tag="l.0")
+    assert "spatial for j in tiles of 1, over WorkItem.axis0" in str(ff.raise_mapping(kernel).mapping)
 
 
 def test_order_and_tiles_are_those_of_the_schedule() -> None:
