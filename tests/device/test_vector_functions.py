@@ -196,6 +196,21 @@ __kernel void both(__global float const *x, __global float *alone, __global floa
     np.testing.assert_allclose(alone, beside, rtol=5e-7)
 
 
+def test_exponentials_beside_those_that_are_no_normal_numbers() -> None:
+    """Where a lane's result is too large, too small or none, all lanes are computed in another way."""
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-120, 100, size=4096).astype(np.float32)
+    values[2048:] = rng.uniform(-86, 86, size=2048)
+    values[2048::19] = rng.choice(SPECIAL, values[2048::19].size)
+    with np.errstate(all="ignore"):
+        exact = np.exp(values.astype(np.float64))
+        expected = exact.astype(np.float32)
+        unit = np.spacing(np.abs(expected))
+    found, finite = computed("exp", values), np.isfinite(expected)
+    assert (np.abs(found[finite] - exact[finite]) <= LARGEST["exp"] * unit[finite]).all()
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+
+
 @pytest.mark.parametrize("name", ["min", "max"])
 def test_extrema_are_those_of_c(name: str) -> None:
     """Of a number and what is none, the number."""

@@ -1,7 +1,7 @@
 """Functions of float32 in OpenCL C on whole vectors: for devices whose own are slow on them, or wrong.
 
 ``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function, ``EACH(f)`` for the vector of the
-device's ``f`` of each lane of ``x``. The polynomials were fitted to the
+device's ``f`` of each lane of ``x``, ``ANY(x)`` for whether a comparison holds in a lane. The polynomials were fitted to the
 largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after another. The slow tests hold every
 float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none are as in C.
 """
@@ -25,7 +25,8 @@ _SIGNED = "as_VECTOR(as_INTS({}) | (as_INTS(x) & (int) 0x80000000))"
 """With the sign of x, zeros included."""
 
 EXP = """
-static inline VECTOR NAME(VECTOR x)
+/* Of numbers whose exponential may be too large, or too small to be normal. */
+static inline VECTOR NAME_beyond(VECTOR x)
 {
   VECTOR y = x > 89.0f ? (VECTOR)(89.0f) : x;
   y = y < -104.0f ? (VECTOR)(-104.0f) : y;
@@ -41,8 +42,26 @@ static inline VECTOR NAME(VECTOR x)
   q = q * r + 4.166122898e-2f;
   q = q * r + 1.666661799e-1f;
   q = q * r + 5.000003576e-1f;
-  /* 4^n in two steps: alone it may be too large, or too small to be normal. */
+  /* 4^n in two steps. */
   return (1.0f + (r + r * r * q)) * power_of_two * power_of_two;
+}
+static inline VECTOR NAME(VECTOR x)
+{
+  INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 87.0f);
+  if (ANY(beyond)) return NAME_beyond(x);
+  /* x = n ln(2) + r; n is added to the exponent of exp(r). */
+  VECTOR k = x * 1.442695041f + 12582912.0f;
+  INTS n = as_INTS(k) << 23;
+  k = k - 12582912.0f;
+  VECTOR r = x - k * 0.693145752f - k * 1.428606820e-6f;
+  VECTOR q = 1.382068964e-3f;
+  q = q * r + 8.368675597e-3f;
+  q = q * r + 4.166826606e-2f;
+  q = q * r + 1.666652113e-1f;
+  q = q * r + 4.999999404e-1f;
+  q = q * r + 1.0f;
+  q = q * r + 1.0f;
+  return as_VECTOR(as_INTS(q) + n);
 }"""
 """Within 2 units in the last place."""
 

@@ -120,18 +120,39 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 def own_function(function: Function, name: str, lanes: int, element: str = "float", *, is_running: bool = False) -> str:
     """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
     vector = f"{element}{lanes}"
-    text = function.own_running if is_running else function.own_text(element)
+    ints, text = f"{_MASKS[element]}{lanes}", function.own_running if is_running else function.own_text(element)
+    any_lane = _any_lane(ints, lanes) if "ANY(" in text else ""
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
-        ("ANY(beyond)", "any(beyond)" if lanes < WIDEST_VECTOR else "any(beyond.lo) | any(beyond.hi)"),  # a function of OpenCL: by halves
+        ("ANY(", f"any_{ints}("),
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
-        ("INTS", f"{_MASKS[element]}{lanes}"),
+        ("INTS", ints),
     ):
         text = text.replace(word, meaning)
     names = ("x", "y")[: function.arity]
-    return f"{text}\n#define {name}({', '.join(names)}) {name}_of({', '.join(f'({vector})({x})' for x in names)})"
+    macro = f"#define {name}({', '.join(names)}) {name}_of({', '.join(f'({vector})({x})' for x in names)})"
+    return f"{any_lane}{text}\n{macro}"
+
+
+def _any_lane(ints: str, lanes: int) -> str:
+    """The macro that says whether a comparison of vectors holds in a lane, once in a program.
+
+    PoCL's ``any`` takes lane after lane; where the compiler combines lanes itself, that is a test of a mask.
+    """
+    otherwise = "any(x)" if lanes < WIDEST_VECTOR else "(any((x).lo) | any((x).hi))"  # a function of OpenCL: by halves
+    return f"""
+#ifndef any_{ints}
+#ifdef __has_builtin
+#if __has_builtin(__builtin_reduce_or)
+#define any_{ints}(x) __builtin_reduce_or(x)
+#endif
+#endif
+#ifndef any_{ints}
+#define any_{ints}(x) {otherwise}
+#endif
+#endif"""
 
 
 def _builtin(operation: VectorOperation, function: str, arguments: tuple[str, ...], quirks: Quirks, *, is_converted: bool) -> str:
