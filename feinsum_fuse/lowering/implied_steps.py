@@ -214,7 +214,7 @@ def _tile_depth(branch: EinsumBranch, position: Position, bindings: Bindings) ->
 
 
 def unrolled(nest: Nest) -> Iterator[Unroll]:
-    """Steps that unroll the loops over private tiles which a statement updates, innermost Einsums' budgets permitting."""
+    """Steps that unroll the loops over private tiles which a statement updates or reads, innermost Einsums' budgets permitting."""
     total = 0
     done: set[str] = set()
     for above, statement in nest.points:
@@ -338,15 +338,29 @@ def _after(nest: Nest, steps: Sequence[Step]) -> Nest | None:
 
 
 def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> list[For]:
-    """The loops that index a private tile written by the statement, and stand at the bottom with no other loop inside."""
-    tile = nest.tiles.get(statement.target.source)
-    if tile is None or not MEMORIES[tile.memory].is_register:
-        return []
+    """The loops that index a private tile written by the statement, and stand at the bottom with no other loop inside.
+
+    Of a tile that it reads all loops from the outermost on that indexes it, if so few are left: it was added up in registers.
+    """
+    written = statement.target.loops if _is_register(nest, statement.target.source) else frozenset()
+    read = {name for place in statement.operands if _is_register(nest, place.source) for name in place.loops}
     found: list[For] = []
+    inside: list[For] = []
+    around: list[For] = []
     for loop in reversed(above):
         if loop.binding == "vector" or loop.is_over_items:
             continue
-        if loop.name not in statement.target.loops or loop.binding != "loop" or not loop.refs:
+        if loop.binding != "loop" or not loop.refs:
             break
-        found.insert(0, loop)
-    return found
+        inside.insert(0, loop)
+        if loop.name in written and len(found) == len(inside) - 1:
+            found = list(inside)
+        if loop.name in read:
+            around = list(inside)
+    return around if len(around) > len(found) and prod(loop.extent or FULLY_UNROLLED + 1 for loop in around) <= FULLY_UNROLLED else found
+
+
+def _is_register(nest: Nest, source: str) -> bool:
+    """Whether an array is a tile in registers."""
+    tile = nest.tiles.get(source)
+    return tile is not None and MEMORIES[tile.memory].is_register

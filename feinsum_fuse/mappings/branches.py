@@ -85,7 +85,20 @@ class Branch:
         self.lanes = self._lanes()
         self.pieces = {einsum.name: self._piece(einsum) for einsum in segment.einsums}
         """Einsum -> neighbours along its lanes that each work-item takes at once; 1 where lanes are those of vectors."""
-        self.loops = [*self._columns(), *self.loops, *self._pass()]
+        self.loops = [*self._columns(), *self.loops]
+        self.held: frozenset[str] = frozenset()
+        """Intermediates that stay in registers."""
+
+    def hold(self, tensors: frozenset[str]) -> None:
+        """Take note of what stays in registers."""
+        self.held = tensors
+
+    def cut(self, variables: RowVariables, tile: int) -> list[Node]:
+        """A loop over tiles of a variable that all Einsums share, if there is more than one."""
+        if all(self.tiles[einsum][variable] <= tile for einsum, variable in variables.items()):
+            return []
+        self._advance(variables, tile)
+        return [Temporal(_variables(variables), tile)]
 
     def turned(self, einsum: Einsum) -> list[str]:
         """Inputs that are copied for each tile of rows, because their rows are lanes and do not lie next to one another."""
@@ -341,18 +354,15 @@ class Branch:
         fitting = [n for n in (1, 4, 16, 64) if n <= count]
         return self.chooser.choose(Choice.of("problems", self.name, usual, fitting))
 
-    def _pass(self) -> list[Node]:
+    def passes(self) -> list[Node]:
         """The loop over the few rows of a group that all Einsums go through before the next ones, so that each finds them near by."""
         if not self._goes_in_passes():
             return []
         touched = self.segment.touched_bytes(self.rows)
         near = max(1, self.plan.target.nearest_cache_bytes // PASS // max(1, touched))
         usual = min(self.tile, 1 << near.bit_length() - 1)
-        rows = self.chooser.choose(Choice.of("pass", self.name, usual, [self.tile, *(n for n in PASSES if n < self.tile)]))
-        if rows >= self.tile:
-            return []
-        self._advance(self.rows, rows)
-        return [Temporal(_variables(self.rows), rows)]
+        others = [self.tile, *(n for n in PASSES if n < self.tile)]
+        return self.cut(self.rows, self.chooser.choose(Choice.of("pass", self.name, usual, others)))
 
     def _goes_in_passes(self) -> bool:
         """Whether a group's rows are taken as well one by one: they are no lanes, and no operand of a sum is used again in the next row."""

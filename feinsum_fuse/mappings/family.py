@@ -39,6 +39,7 @@ CHOICE_KINDS = constantdict(
         "layout": "whether all fused Einsums have their lanes along the common rows",
         "lane": "the rank variable of an Einsum whose iterations are lanes",
         "piece": "where lanes are work-items: neighbours that each takes at once",
+        "held": "whether what fused Einsums hand on stays in registers, for a register tile of the common rows and lanes at once",
         "pass": "rows of a group that all of its Einsums go through before the next rows",
         "turned": "whether inputs that are turned for the lanes of an Einsum go into registers, for a vector of rows at once",
         "call": "whether a function that is known for such an Einsum computes what a group does of it",

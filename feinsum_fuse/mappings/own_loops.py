@@ -15,7 +15,7 @@ from .branches import Branch
 from .choices import Choice
 from .components import Axis
 from .lanes import is_contiguous
-from .register_tiles import RegisterTile
+from .register_tiles import RegisterTile, SharedTile
 
 FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
@@ -38,14 +38,15 @@ MOST_PERMUTED = 4
 def nodes_of(branch: Branch) -> list[Node]:
     """Loops over other shared variables, over groups of rows, and what each Einsum does with its rows."""
     scratch = branch.plan.components.tiles
-    nodes = list(branch.loops)
+    held = SharedTile(branch).nodes()
+    nodes = [*branch.loops, *(held or branch.passes())]
     turned = list(dict.fromkeys(t for e in branch.segment.einsums for t in branch.turned(e))) if branch.rows and scratch else []
     registers = _in_registers(branch, turned)
     parts = [OwnLoops(branch, einsum).nodes() for einsum in branch.segment.einsums]
     if registers:
         nodes += registers
     elif branch.rows and scratch:
-        nodes += [Storage((t,), scratch) for t in (*turned, *branch.segment.kept)]
+        nodes += [Storage((t,), scratch) for t in (*turned, *branch.segment.kept) if t not in branch.held]
     if len(parts) == 1:
         return [*nodes, *parts[0]]
     return [*nodes, Sequential(tuple(Nested(tuple(part)) for part in parts))]
@@ -87,6 +88,9 @@ class OwnLoops:
         if self.vector is not None and self.branch.is_called(self.einsum, self.tiles):
             # Results are set before the loops that reduce, so that all of a group's rows are one block.
             return [*self._down([*self.reductions, *self.einsum.output_variables]), Compute(self.einsum.name, self.components.unit)]
+        if self.einsum.output.tensor in self.branch.held:
+            # All of what is held is added up at once, for each value of the reductions.
+            return [*self._spread(), *self._down(self._reduced()), *self._lanes()]
         is_tiled = self.reductions and self.einsum.has_injective_output
         return self._tiled() if is_tiled else self._one_by_one()
 
