@@ -246,13 +246,21 @@ class Branch:
             work = ([tile] * full + [rest] * (rest > 0)) * problems
             return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
 
-        # Of rows that are lanes there are whole vectors.
-        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
-        step = self.plan.width if any(lanes[name] == row for name, row in rows.items()) and tile % self.plan.width == 0 else 1
+        step = self.plan.width if tile % self.plan.width == 0 and self._in_vectors(rows, tile) else 1
         least = min(tile, max(self._called_rows(), self._word_columns(rows)))
         parts = (n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step and n >= least)
         found = min(parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
+
+    def _in_vectors(self, rows: RowVariables, tile: int) -> bool:
+        """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers."""
+        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
+        for einsum in self.segment.einsums:
+            row, lane = rows[einsum.name], lanes[einsum.name]
+            turned = lane is not None and not einsum.reduces
+            if row == lane or (turned and any(is_contiguous(a, row) and lane in a.variables for a in einsum.operands)):
+                return True
+        return False
 
     def is_read_across(self, einsum: Einsum) -> bool:
         """Whether a group should read rows of this Einsum alone from end to end."""
@@ -363,6 +371,16 @@ class Branch:
         usual = min(self.tile, 1 << near.bit_length() - 1)
         others = [self.tile, *(n for n in PASSES if n < self.tile)]
         return self.cut(self.rows, self.chooser.choose(Choice.of("pass", self.name, usual, others)))
+
+    def shares_lanes(self) -> bool:
+        """Whether lanes are those of vectors, a loop beside the rows that all Einsums share, and something is handed on below them."""
+        if not self.rows or not self.segment.kept or self.plan.components.on_items or self.plan.width == 1:
+            return False
+        for einsum in self.segment.einsums:
+            lane = self.lanes[einsum.name]
+            if lane is None or lane == self.rows[einsum.name] or not self.fills(einsum, lane):
+                return False
+        return any(loop.rows == self.lanes for loop in self.segment.loops)
 
     def _goes_in_passes(self) -> bool:
         """Whether a group's rows are taken as well one by one: they are no lanes, and no operand of a sum is used again in the next row."""

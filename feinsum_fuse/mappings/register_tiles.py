@@ -219,8 +219,9 @@ class SharedTile:
 
     def nodes(self) -> list[Node]:
         """The loops over rows and lanes and what is held below them, if that is chosen; the loops are the branch's then."""
-        options = self._options() if self._is_possible() else {}
-        if not options:
+        registers = self.branch.plan.components.registers
+        options = self._options() if self.branch.shares_lanes() else {}
+        if not options or registers is None:
             return []
         usual = self._cheapest(options)
         if not self.branch.chooser.choose(Choice.of("held", self.name, self._pays(), [True, False])):
@@ -231,21 +232,9 @@ class SharedTile:
         _, best = self._cheapest({tile: cost for tile, cost in options.items() if tile[0] == vectors})
         down = self.branch.chooser.choose(Choice.of("down", self.name, best, downs))
         self.branch.hold(self.segment.keeps)
-        registers = self.branch.plan.components.registers
-        assert registers is not None
         lanes = {name: lane for name, lane in self.branch.lanes.items() if lane is not None}
         loops = [*self.branch.cut(self.branch.rows, down), *self.branch.cut(lanes, vectors * self.width)]
         return [*loops, *(Storage((tensor,), registers) for tensor in self.segment.kept)]
-
-    def _is_possible(self) -> bool:
-        """Whether rows and lanes are loops that all Einsums share, and something is handed on below them."""
-        branch, components = self.branch, self.branch.plan.components
-        if not branch.rows or not self.segment.kept or components.on_items or components.registers is None or self.width == 1:
-            return False
-        if any(lane is None or lane == branch.rows[name] for name, lane in branch.lanes.items()):
-            return False
-        filled = all(branch.fills(einsum, branch.lanes[einsum.name] or "") for einsum in self.segment.einsums)
-        return filled and any(loop.rows == branch.lanes for loop in self.segment.loops)
 
     def _options(self) -> dict[tuple[int, int], float]:
         """Vectors along the lanes and rows of tiles that registers hold and whose loops are written out, each with what a row costs."""

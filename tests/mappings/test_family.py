@@ -231,6 +231,16 @@ def test_einsums_that_share_an_operand_and_meet(lines: list[str], parts: int) ->
         assert ff.compile(family.spec.replace(mapping=family.mapping())).output_shapes == {"Z": (2048, 48)}
 
 
+@pytest.mark.parametrize(("left", "tile"), [("A[a, d, c]", 16), ("A[c, d, a]", 12)])
+def test_rows_along_which_a_copy_is_turned_are_whole_vectors(left: str, tile: int) -> None:
+    """Blocks of vectors are turned in registers, and part of one is not; other rows are shared as evenly as they can be."""
+    target = replace(ANY_DEVICE, units=2, vector_bytes=64, vector_registers=32)
+    lines = [f"P[c, d, a] = {left}", "Z[b, c, a] = P[c, d, a] * B[d, b]"]
+    cascade = ff.cascade(lines, sizes={"A": 277, "B": 8, "C": 294, "D": 11})
+    family = Family(default_space(cascade, target=target), target)
+    assert [choice.usual for choice in family.choices() if choice.kind == "tile"] == [tile]
+
+
 @pytest.mark.parametrize(("heads", "tokens", "groups"), [(8, 4096, 1), (8, 64, 8), (40, 4096, 2)])
 def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: int, groups: int) -> None:
     """Of the heads of a decoder nothing is used again by the next; a few tokens are too little work for a group."""
