@@ -246,15 +246,15 @@ class Branch:
             work = ([tile] * full + [rest] * (rest > 0)) * problems
             return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
 
-        step = self.plan.width if tile % self.plan.width == 0 and self._in_vectors(rows, tile) else 1
+        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
+        step = self.plan.width if tile % self.plan.width == 0 and self._in_vectors(rows, lanes) else 1
         least = min(tile, max(self._called_rows(), self._word_columns(rows)))
         parts = (n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step and n >= least)
         found = min(parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
-    def _in_vectors(self, rows: RowVariables, tile: int) -> bool:
+    def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None]) -> bool:
         """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers."""
-        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         for einsum in self.segment.einsums:
             row, lane = rows[einsum.name], lanes[einsum.name]
             turned = lane is not None and not einsum.reduces
@@ -383,15 +383,18 @@ class Branch:
         return any(loop.rows == self.lanes for loop in self.segment.loops)
 
     def _goes_in_passes(self) -> bool:
-        """Whether a group's rows are taken as well one by one: they are no lanes, and no operand of a sum is used again in the next row."""
+        """Whether a group's rows are taken as well one by one: they are no lanes, and lie apart where vectors are turned. What a sum uses
+        again in the next row it uses again along another variable, too.
+        """
         if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
             return False
         for einsum in self.segment.einsums:
-            row = self.rows[einsum.name]
+            row, lane = self.rows[einsum.name], self.lanes[einsum.name]
             is_shared = einsum.reduces and any(row not in access.variables for access in einsum.operands)
-            if self.lanes[einsum.name] in {row, None} or is_shared:
+            beside = max((self.tiles[einsum.name][v] for v in einsum.output_variables if v not in (row, lane)), default=1)
+            if lane in {row, None} or (is_shared and beside < self.plan.target.vector_registers // MOST_VECTORS):
                 return False
-        return True
+        return not self._in_vectors(self.rows, self.lanes)
 
     def _grouped(self, rows: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of rows, on groups if there are any."""

@@ -96,7 +96,8 @@ class Family:
         chooser = chooser or Rules()
         plan = self._plan(chooser)
         beside = may_run_beside(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
-        parts = list(segments(self.cascade, self.spec.workload, plan.budget, self.target.groups, beside=beside))
+        groups, near = self.target.groups, self.target.nearest_cache_bytes
+        parts = list(segments(self.cascade, self.spec.workload, plan.budget, groups, near, beside=beside))
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
         branches = [nodes_of(Branch(plan, part, chooser)) for part in parts]

@@ -173,20 +173,21 @@ class Segment:
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
         return Segment(self.around, (*self.einsums, einsum), loops, self.points + einsum.box_points)
 
-    def has_parts(self, groups: int, loops: Iterable[Shared]) -> bool:
+    def has_parts(self, groups: int, near: int, loops: Iterable[Shared]) -> bool:
         """Whether along one of these loops so many groups have rows enough, each with its own part of every operand of the Einsums.
 
-        Parts of the largest operand are whole lines.
+        Parts of the largest operand are whole lines. What all groups read is little: all of it stays in a cache of ``near`` bytes.
         """
         read = [(einsum.name, access) for einsum in self.einsums for access in einsum.operands]
         name, largest = max(read, key=lambda one: self.around.tensor_bytes(one[1].tensor))
-        return any(
-            not loop.is_batch
-            and loop.extent >= groups * LEAST_ROWS
-            and all(loop.rows[name] in access.variables for name, access in read)
-            and not _lies_together(largest, loop.rows[name])
-            for loop in loops
-        )
+
+        def is_parted(loop: Shared) -> bool:
+            every = {access.tensor for name, access in read if loop.rows[name] not in access.variables}
+            rows = groups * (LEAST_ROWS if self.points < GROUP_POINTS * loop.extent else 1)
+            enough = loop.extent >= rows and sum(map(self.around.tensor_bytes, every)) <= near
+            return enough and not loop.is_batch and not _lies_together(largest, loop.rows[name])
+
+        return any(map(is_parted, loops))
 
     def is_merged_by(self, einsum: Einsum) -> bool:
         """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything.
@@ -338,11 +339,11 @@ def _read_alike(one: Einsum, other: Einsum) -> bool:
     return not {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands)
 
 
-def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, beside: bool) -> Iterator[Segment]:
+def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, near: int, *, beside: bool) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
-    ``groups``: as many as give a device's cores enough to do. ``beside``: Einsums that read the same rows of an operand run side by side,
-    too, where what follows reads what both write, or where both only go through it.
+    ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``beside``: Einsums that read the same
+    rows of an operand run side by side, too, where what follows reads what both write, or where both only go through it.
     """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
@@ -351,7 +352,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, *, 
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
-            merged = segment.is_merged_by(einsum) and not segment.has_parts(groups, longer.loops)
+            merged = segment.is_merged_by(einsum) and not longer.has_parts(groups, near, longer.loops)
             if not merged and _fits(longer, budget) and not (following and _is_better_apart(segment, longer, following, budget)):
                 segment = longer
                 continue

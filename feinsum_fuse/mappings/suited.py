@@ -8,6 +8,8 @@ follows in a reduction does so in memory. Where the output is smaller than an op
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from itertools import combinations
 from math import prod
 
@@ -52,6 +54,8 @@ TURNED = 4
 copy costs, a load of one element; a few uses pay for it whatever the lanes."""
 PAGES = 32
 """Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
+EMPTY = 1.25
+"""How much fuller vectors must be along another variable than the output's last: the second step then adds up lanes."""
 MOST_FACTORS = 8
 """Best orders of more factors take longer to find than they save."""
 
@@ -61,7 +65,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     if cascade.size_parameters or any(isinstance(rewriting, Online) for rewriting in cascade.rewritings):
         return cascade
     for einsum in cascade.einsums:
-        cascade = _contracted(cascade, einsum)
+        cascade = _contracted(cascade, einsum, target)
     cascade = without_doubles(cascade)
     for einsum in cascade.einsums:
         half = _halved(cascade, einsum, target)
@@ -96,10 +100,10 @@ def _adds_words(cascade: Cascade, einsum: Einsum) -> bool:
     return (einsum.accumulate, *types) in DOT_PRODUCT.types
 
 
-def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
+def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
     """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough.
 
-    Of two factors there is a path where one has a sum of its own.
+    Of two factors there is a path where one has a sum of its own. Of two paths with as many multiplications the better one has full vectors.
     """
     found: list[tuple[float, Cascade]] = []
     try:
@@ -118,10 +122,53 @@ def _contracted(cascade: Cascade, einsum: Einsum) -> Cascade:
             taken = sum(map(multiplications, steps)) * (ALMOST if near else 1)
             if FEWER * taken <= multiplications(einsum):
                 follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
+                columns = _columns(steps, einsum, target)
+                if columns is not None:
+                    after, taken = _along(cascade, dataclasses.replace(order, columns=(columns,))), taken / EMPTY
                 found.append((taken * (ALMOST if follows else 1), after))
     except CascadeError:
         pass
     return min(found, key=lambda one: one[0])[1] if found else cascade
+
+
+def _columns(steps: Sequence[Einsum], einsum: Einsum, target: Target) -> str | None:
+    """The variable along which the first of two steps has fuller vectors than along the output's last one, if the second adds up along it.
+
+    All operands of the first step that it indexes lie together along it. The output's last variable is less than a vector then, so that one
+    register tile has all of it and goes through the large operand once.
+    """
+    if len(steps) != 2 or not einsum.output_variables:
+        return None
+    first, last = steps
+    usual = einsum.output_variables[-1]
+    fitting = [v for v in first.output_variables if v in last.reduction_variables and _lies_along(first, v)]
+    best = min(fitting, key=lambda v: _empty(first, v, target), default=None)
+    size, width = einsum.sizes[usual], target.lanes(einsum.accumulate)
+    if best is None or not isinstance(size, int) or size > width or not _lies_along(first, usual):
+        return None
+    return best if EMPTY * _empty(first, best, target) <= _empty(first, usual, target) else None
+
+
+def _lies_along(einsum: Einsum, variable: str) -> bool:
+    """Whether all operands that a variable indexes lie together along it, and there are such."""
+    read = [access for access in einsum.operands if variable in access.variables]
+    return bool(read) and all(is_contiguous(access, variable) for access in read)
+
+
+def _empty(einsum: Einsum, variable: str, target: Target) -> float:
+    """The lanes of whole vectors along a variable for each iteration."""
+    size, width = einsum.sizes[variable], target.lanes(einsum.accumulate)
+    return -(-size // width) * width / size if isinstance(size, int) and not target.lanes_are_items else 1.0
+
+
+def _along(cascade: Cascade, order: ContractionOrder) -> Cascade:
+    """The cascade in two steps, of which the second adds up in lanes along the first one's columns: its own operand is turned before."""
+    (columns,) = order.columns
+    for position, access in enumerate(cascade.einsum(order.einsum).operands):
+        if columns in access.variables and not is_contiguous(access, columns):
+            axes = (*(v for v in dict.fromkeys(access.variables) if v != columns), columns)
+            cascade = Pack(order.einsum, position, axes).apply(cascade)
+    return order.apply(cascade)
 
 
 def _are_small(after: Cascade, before: Cascade) -> bool:

@@ -235,7 +235,7 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
     for dtype in ("float32", "float64"):
         cascade = ff.cascade(lines, sizes={"X": 3, "R": 3, "E": 1 << 15, "I": 35, "J": 35}, dtypes=dict.fromkeys("GSU", dtype))
         spec = default_spec(cascade)
-        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, 8, beside=False)
+        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, 8, 1 << 15, beside=False)
         assert segment.names == ("T", "D")
         assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
 
@@ -276,11 +276,11 @@ def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_add
     """Faces are problems of their own, which the second Einsum adds up; along elements a group has its part of both operands, in rows."""
     scaled = ["T[e, f, j] = G[f, e] * U[f, e, j]", "D[e, i] = L[f, i, j] * T[e, f, j]"]
     faces = ff.cascade(scaled, sizes={"F": 4, "E": 20000, "I": 35, "J": 15})
-    assert [s.names for s in segments.segments(faces, default_spec(faces).workload, 1 << 17, 32, beside=False)] == [("T", "D")]
+    assert [s.names for s in segments.segments(faces, default_spec(faces).workload, 1 << 17, 32, 1 << 15, beside=False)] == [("T", "D")]
     few = ff.cascade(scaled, sizes={"F": 4, "E": 400, "I": 35, "J": 4000})
-    assert len(list(segments.segments(few, default_spec(few).workload, 1 << 17, 32, beside=False))) == 2
+    assert len(list(segments.segments(few, default_spec(few).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2
     columns = ff.cascade(["T[b, k] = A[b, m, k]", "y[k] = T[b, k]"], sizes={"B": 32, "M": 125, "K": 4000})
-    assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, beside=False))) == 2  # pieces of rows
+    assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2  # pieces of rows
 
 
 def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
@@ -292,10 +292,11 @@ def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
         "O[h, m, f] = T[h, m, p] * V[h, P: p, f]",
     ]
     heads = Family(default_space(ff.cascade(lines, sizes={"H": 6, "M": 450, "P": 450, "E": 64, "F": 64}))).cascade
-    (segment,) = segments.segments(heads, heads.workload, 1 << 18, 32, beside=False)
+    (segment,) = segments.segments(heads, heads.workload, 1 << 18, 32, 1 << 15, beside=False)
     assert [set(rows.values()) for rows in segment.batches] == [{"h"}]
     rows = ff.cascade(["Q[b] = X[b, k] * X[b, k]", "Y[b, k] = X[b, k] * Q[b]"], sizes={"B": 64, "K": 5000})
-    assert not next(segments.segments(rows, rows.workload, 1 << 18, 32, beside=False)).batches  # here numbers are computed side by side
+    (segment, *_) = segments.segments(rows, rows.workload, 1 << 18, 32, 1 << 15, beside=False)
+    assert not segment.batches  # here numbers are computed side by side
 
 
 @pytest.mark.parametrize(
@@ -344,5 +345,16 @@ def test_copies_are_made_before_what_is_fused_with_the_einsum_behind() -> None:
     lines = ["S_turned[j, i] = S[i, j]", "T[e, i] = S_turned[j, i] * U[e, j]", "D[x, e, i] = G[x, e] * T[e, i]"]
     cascade = ff.cascade(lines, sizes={"X": 3, "E": 4000, "I": 20, "J": 20})
     cascade = replace(cascade, einsums=(replace(cascade.einsums[0], is_copy=True), *cascade.einsums[1:]))
-    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 17, 32, beside=False)
+    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 17, 32, 1 << 15, beside=False)
     assert [segment.names for segment in found] == [("S_turned",), ("T", "D")]
+
+
+def test_a_small_convolution_and_the_product_behind_it_are_one_kernel() -> None:
+    """Each row of the image is work enough for a group, and what all rows use stays near; channels are no reason for two kernels then."""
+    lines = ["T[c, p, q] = X[c, H: p + r, W: q + s] * D[c, r, s]", "Y[o, p, q] = T[c, p, q] * F[o, c]"]
+
+    def kernels(channels: int, rows: int) -> int:
+        sizes = {"O": channels, "C": 72, "H": rows + 2, "W": 49, "P": rows, "Q": 47, "R": 3, "S": 3}
+        return str(default_mapping(ff.cascade(lines, sizes=sizes))).count("over Core")
+
+    assert [kernels(88, 47), kernels(88, 10), kernels(300, 47)] == [1, 2, 2]  # too few rows; F is too large

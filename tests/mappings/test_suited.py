@@ -10,6 +10,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.contraction_order import ContractionOrder
 from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
+from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.cascades.rewriting.triangle import Triangle
 from feinsum_fuse.cascades.sequence import Rewriting
@@ -253,3 +254,23 @@ def test_a_small_operand_of_a_chain_is_packed_once() -> None:
         found = [r for r in suited(gradient, replace(ANY_DEVICE, units=2)).rewritings if isinstance(r, Pack)]
         assert (found == [Pack("D_part1", 0, ("r", "j", "i"))]) is packed
         assert bool(found) is packed
+
+
+@pytest.mark.parametrize(
+    ("rank", "columns"),
+    [
+        (10, True),  # sums along k are full vectors, ten columns are not
+        (16, False),  # a full vector
+        (21, False),  # the large operand would be gone through for each register tile of ranks
+    ],
+)
+def test_two_steps_whose_vectors_are_full(rank: int, columns: bool) -> None:
+    """The first adds up along j with lanes along k, in which X lies; the second along k, in lanes of an operand that is turned."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    cascade = ff.cascade(["Z[i, r] = X[i, j, k] * A[j, r] * B[k, r]"], sizes={"I": 90, "J": 97, "K": 113, "R": rank})
+    found = suited(cascade, target)
+    order = next(rewriting for rewriting in found.rewritings if isinstance(rewriting, ContractionOrder))
+    assert (order.columns == ("k",)) is columns
+    assert (found.einsums[-1].operands[-1].variables[-1] == "k") is columns
+    assert rewritings_from_json(rewritings_to_json(found.rewritings)) == found.rewritings
+    assert ff.compile(found, "pocl").example.expected

@@ -41,6 +41,7 @@ class ContractionOrder:
 
     einsum: str
     path: ContractionPath
+    columns: tuple[str, ...] = ()
 
     def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum in parts; :class:`CascadeError` unless it is a sum of a product, and the path fits its factors."""
@@ -60,7 +61,8 @@ class ContractionOrder:
             wanted = set(einsum.output_variables).union(*(factor.variables for factor in remaining))
             # What lies together in the result lies together in what it is made of.
             kept = [v for v in einsum.variables if v in wanted and any(v in factor.variables for factor in chosen)]
-            kept.sort(key=lambda v: v in einsum.output_variables[-1:])
+            last = next((v for v in (*self.columns, *einsum.output_variables[-1:]) if v in kept), None)
+            kept.sort(key=lambda v: v == last)
             output = Access(f"{einsum.output.tensor}_part{number}", tuple(map(Affine.variable, kept)))
             part = _part(einsum, f"{einsum.name}_part{number}", output, chosen)
             if output.tensor in tensors or part.name in {other.name for other in cascade.einsums}:
