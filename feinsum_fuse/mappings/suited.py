@@ -103,7 +103,7 @@ def _adds_words(cascade: Cascade, einsum: Einsum) -> bool:
 def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
     """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough.
 
-    Of two factors there is a path where one has a sum of its own. Of two paths with as many multiplications the better one has full vectors.
+    Of two factors there is a path where one has a sum of its own. Of paths with as many multiplications that with full vectors is better.
     """
     found: list[tuple[float, Cascade]] = []
     try:
