@@ -97,7 +97,18 @@ static inline void vstoreblock_local_global_float8_at(__local float *to, __globa
 }
 #define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
-static inline float8 builtinexp_float8_of(float8 x)
+#ifndef any_int8
+#ifdef __has_builtin
+#if __has_builtin(__builtin_reduce_or)
+#define any_int8(x) __builtin_reduce_or(x)
+#endif
+#endif
+#ifndef any_int8
+#define any_int8(x) any(x)
+#endif
+#endif
+/* Of numbers whose exponential may be too large, or too small to be normal. */
+static inline float8 builtinexp_float8_of_beyond(float8 x)
 {
   float8 y = x > 89.0f ? (float8)(89.0f) : x;
   y = y < -104.0f ? (float8)(-104.0f) : y;
@@ -113,8 +124,26 @@ static inline float8 builtinexp_float8_of(float8 x)
   q = q * r + 4.166122898e-2f;
   q = q * r + 1.666661799e-1f;
   q = q * r + 5.000003576e-1f;
-  /* 4^n in two steps: alone it may be too large, or too small to be normal. */
+  /* 4^n in two steps. */
   return (1.0f + (r + r * r * q)) * power_of_two * power_of_two;
+}
+static inline float8 builtinexp_float8_of(float8 x)
+{
+  int8 beyond = !(as_float8(as_int8(x) & 0x7fffffff) <= 87.0f);
+  if (any_int8(beyond)) return builtinexp_float8_of_beyond(x);
+  /* x = n ln(2) + r; n is added to the exponent of exp(r). */
+  float8 k = x * 1.442695041f + 12582912.0f;
+  int8 n = as_int8(k) << 23;
+  k = k - 12582912.0f;
+  float8 r = x - k * 0.693145752f - k * 1.428606820e-6f;
+  float8 q = 1.382068964e-3f;
+  q = q * r + 8.368675597e-3f;
+  q = q * r + 4.166826606e-2f;
+  q = q * r + 1.666652113e-1f;
+  q = q * r + 4.999999404e-1f;
+  q = q * r + 1.0f;
+  q = q * r + 1.0f;
+  return as_float8(as_int8(q) + n);
 }
 #define builtinexp_float8(x) builtinexp_float8_of((float8)(x))
 
