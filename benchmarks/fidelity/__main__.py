@@ -27,7 +27,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
     parser.add_argument("--count", type=int, default=0, help="draw: draw until a workload has so many; prepare: the first so many")
     parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
-    parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot")
+    parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot; figures: begin no workload after so many")
+    parser.add_argument("--anew", action="store_true", help="figures: forget what is kept, which the model of another day may have said")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
@@ -56,7 +57,9 @@ def main() -> None:
     if given.verb == "figures":
         from . import figures
 
-        print(figures.report(every))
+        left = figures.predict(every, given.seconds, anew=given.anew)
+        print(figures.report())
+        print(f"{left} workloads are still to be predicted: once more" if left else "all workloads")
         return
     if given.verb == "processors":
         from . import residuals

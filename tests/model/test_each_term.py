@@ -9,7 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.formats.spec import Spec
-from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.kernel_time import BlockTime, CodeFigures, kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import CYCLES, FIGURES
 from tests.model.test_kernel_time import DEVICE, product, with_variables
@@ -307,9 +307,37 @@ def test_the_largest_so_far_takes_an_addition() -> None:
 
 
 def test_memory_hides_less_than_caches() -> None:
-    """What the slowest level loses counts, and no other level's loss."""
+    """The level counts of which most is not hidden, whichever is the slowest."""
     spec = product(4, 2, size=2048)
     assert seconds(spec, overlap_loss_Main=1) > seconds(spec) == seconds(spec, overlap_loss_L1=1)
+    code = CodeFigures(8, 1, 1, 1, 0)
+
+    def of(cache: float, **losses: float) -> float:
+        return BlockTime("Z", "update", 4.0, {"L2": cache, "Main": 2.0}, {"L2": 0.0, "Main": 0.0} | losses, code, {}).seconds
+
+    assert of(1.0, Main=0.5) == of(3.0, Main=0.5) == 4.0 + 0.5 * 2
+    assert of(3.0, Main=0.5, L2=0.5) == 4.0 + 0.5 * 3
+
+
+def shared_row(columns: int, held: str = "Local") -> Spec:
+    """A product whose row of sums, of so many columns, takes its vectors in turn: in a tile of the group, or in main memory."""
+    storage = f"- !Storage {{tensors: [Z], component: {held}}}\n  " if held else ""
+    return mapped(
+        "{rank_sizes: {M: 8, N: 64, K: 256}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}",
+        "[A, B, Z]",
+        f"- !Temporal {{rank_variable: m, tile_shape: 1}}\n  - !Temporal {{rank_variable: n, tile_shape: {columns}}}\n  {storage}"
+        "- !Temporal {rank_variable: k, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
+def test_a_loop_over_two_vectors_of_sums_is_written_out() -> None:
+    """Two sums of a tile are in registers; four take turns in memory, and so do two in an array of the caller's."""
+
+    def waits(spec: Spec) -> bool:
+        return seconds(spec, vector_memory_update_seconds=SLOW) > 10 * seconds(spec)
+
+    assert [waits(shared_row(16)), waits(shared_row(32)), waits(shared_row(16, held=""))] == [False, True, True]
 
 
 def test_lanes_that_are_added_up_wait_for_one_another() -> None:

@@ -39,6 +39,17 @@ def test_near_arrays_are_used_within_their_room() -> None:
     assert near(nest, 1e9) == nest
 
 
+def test_groups_read_the_same_near_elements_and_write_their_own() -> None:
+    spec = product(4, 2, size=256)
+    nest = ff.lower(spec).nest(ff.cascade(spec).kernel())
+    groups = {loop.name for loop in nest.all_loops if loop.is_over_groups}
+    changed = near(nest, 1024)
+    whole = next(s for _, s in nest.points if s.role == "update")
+    read = {name for _, s in changed.points for place in s.operands for name in place.loops}
+    assert groups & {name for place in whole.operands for name in place.loops} and not groups & read
+    assert all(groups & s.target.loops == groups & old.target.loops for (_, old), (_, s) in zip(nest.points, changed.points, strict=True))
+
+
 def test_copies_happen_once() -> None:
     nest = nest_of(1)
     fetches = [s for _, s in copied_once(nest).points if s.role == "fetch"]

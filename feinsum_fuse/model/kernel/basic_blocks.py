@@ -18,10 +18,12 @@ from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.statement import Place, Statement
-from ...schedule.tree.nest import For, Nest, NestItem
+from ...schedule.tree.nest import For, Nest, NestItem, unless_same
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""
+PAIR = 2
+"""Iterations of a loop over vectors that compilers write out; one of four stays a loop (LLVM's code for TTMc and for a convolution)."""
 MOST_POINTS = 4096
 """Combinations of outer iterations that an average is taken over."""
 
@@ -273,6 +275,41 @@ def moves_private(nest: Nest, loop: For) -> bool:
 def is_written_out(nest: Nest, loop: For) -> bool:
     """Whether a loop leaves no loop in the generated code."""
     return loop.binding in ("unroll", "vector") or (loop.binding == "loop" and (loop.extent == 1 or moves_private(nest, loop)))
+
+
+def with_pairs_written_out(nest: Nest) -> Nest:
+    """The nest as compilers see it that write out a loop over two vectors of sums in a tile: where the loop around does not move the sums,
+    they are in registers then while it turns. Sums in an array of the caller's stay in memory.
+    """
+    return nest.replace(body=body) if (body := _pairs_written_out(nest, nest.body, None)) is not nest.body else nest
+
+
+def _pairs_written_out(nest: Nest, body: tuple[NestItem, ...], around: For | None) -> tuple[NestItem, ...]:
+    nodes: list[NestItem] = []
+    for node in body:
+        if isinstance(node, For) and node.binding in ("vector", "unroll"):
+            nodes.append(node)
+        elif isinstance(node, For) and around is not None and _is_pair_of_sums(nest, node, around):
+            nodes.append(node.changed(binding="unroll"))
+        else:
+            inner = _pairs_written_out(nest, node.body, node) if isinstance(node, For) else ()
+            nodes.append(node.around(inner) if isinstance(node, For) and inner is not node.body else node)
+    return unless_same(body, nodes)
+
+
+def _is_pair_of_sums(nest: Nest, loop: For, around: For) -> bool:
+    """Whether a loop has two vectors of sums in a tile which the loop around does not move."""
+    if loop.binding != "loop" or loop.extent != PAIR or loop.limits or around.is_over_groups or is_written_out(nest, around):
+        return False
+    for (_, *inner), statement in loop.points:
+        target, lanes = statement.target, [one for one in inner if one.binding == "vector"]
+        if statement.reduce is None or target.source not in nest.tiles or loop.name not in target.loops or around.name in target.loops:
+            return False
+        if any(one.binding not in ("vector", "unroll") for one in inner) or len(lanes) != 1 or lanes[0].limits:
+            return False
+        if stride(nest, target, lanes[0].name) != 1:
+            return False
+    return True
 
 
 def blocks(nest: Nest, body: Sequence[NestItem], above: tuple[For, ...] = ()) -> Iterator[BasicBlock]:

@@ -15,7 +15,7 @@ from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
-from .basic_blocks import BasicBlock, blocks, in_registers
+from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
@@ -46,8 +46,8 @@ class BlockTime:
     role: str
     core: float
     memory: dict[str, float]
-    overlap_loss: float
-    """The part of the shorter of both that does not overlap with the longer."""
+    overlap_losses: Mapping[str, float]
+    """Level -> the part of the shorter of core and level that does not overlap with the longer."""
     code: CodeFigures
     lines: Mapping[str, float]
     """Level -> lines that all cores together fetch from it or write back to it."""
@@ -66,7 +66,8 @@ class BlockTime:
     def seconds(self) -> float:
         """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
         fetching = max(self.memory.values(), default=0.0)
-        return max(self.core, fetching) + self.overlap_loss * min(self.core, fetching) - self.queued
+        exposed = max((self.overlap_losses[level] * min(self.core, time) for level, time in self.memory.items()), default=0.0)
+        return max(self.core, fetching) + exposed - self.queued
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTi
 
 def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
     """The same for a kernel in normal form."""
-    nest = as_taken(nest)
+    nest = with_pairs_written_out(as_taken(nest))
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     parts: list[BlockTime] = []
@@ -248,10 +249,9 @@ class _Timing:
             core = of.items.core(block, self.machine, work, core)
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first = block.lines[0].statement
-        slowest = max(memory, key=lambda name: memory[name], default="")
-        loss = self.machine.variable(f"overlap_loss_{slowest}", self.machine.figure("overlap_loss"))
+        losses = {name: self.machine.variable(f"overlap_loss_{name}", self.machine.figure("overlap_loss")) for name in memory}
         stretch = of.share * self.machine.cores
-        return BlockTime(first.einsum, first.role, core * of.own, memory, loss, _code_figures(cases, block), moved, stretch)
+        return BlockTime(first.einsum, first.role, core * of.own, memory, losses, _code_figures(cases, block), moved, stretch)
 
     def _of_items(self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float) -> dict[str, float]:
         """Level -> seconds where lanes are work-items: longer where too few loads are under way, and where neighbours are no neighbours."""

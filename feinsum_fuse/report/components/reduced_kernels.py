@@ -13,12 +13,14 @@ from pymbolic.primitives import Product, Sum, Variable
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
-from ...formats.opencl import MEMORIES
+from ...formats.opencl import FANOUT_KINDS, MEMORIES, level_of
 from ...formats.workload import operand_name
 from ...schedule.statement import Place, Statement
 from ...schedule.tree.nest import For, Nest, NestItem, rebuilt
 from ...schedule.tree.parallel import memory_of
 
+IN_TIME = ("loop", "unroll")
+GROUPS = tuple(kind for kind in FANOUT_KINDS if level_of(kind) == "group")
 NEAR = 4
 """An array that is kept near takes at most this part of the nearest cache."""
 TOGETHER: Mapping[str, str] = MappingProxyType(
@@ -49,7 +51,8 @@ def variants(nest: Nest, near_bytes: float) -> Iterator[tuple[str, Nest, Nest]]:
 def near(nest: Nest, most_bytes: float) -> Nest:
     """Arrays in main memory are read and written in a part of ``most_bytes``, again and again: the same instructions, no lines from afar.
 
-    Of each index the innermost loops that fit stay, so that a compiler still cannot take the access out of them.
+    Of each index the innermost loops that fit stay, so that a compiler still cannot take the access out of them. Groups read the same
+    elements, and write those of their own: cores that write the same lines wait for one another.
     """
 
     def changed(body: tuple[NestItem, ...], above: tuple[For, ...]) -> tuple[NestItem, ...]:
@@ -58,22 +61,22 @@ def near(nest: Nest, most_bytes: float) -> Nest:
             if isinstance(node, For):
                 result.append(dataclasses.replace(node, body=changed(node.body, (*above, node))))
                 continue
-            places = [_near(nest, place, above, most_bytes) for place in (node.target, *node.operands)]
-            result.append(dataclasses.replace(node, target=places[0], operands=tuple(places[1:])))
+            read = tuple(_near(nest, place, above, most_bytes, {*IN_TIME, *GROUPS}) for place in node.operands)
+            written = _near(nest, node.target, above, most_bytes, IN_TIME)
+            result.append(dataclasses.replace(node, target=written, operands=read))
         return tuple(result)
 
     return nest.replace(body=changed(nest.body, ()))
 
 
-def _near(nest: Nest, place: Place, above: tuple[For, ...], most_bytes: float) -> Place:
-    """An access without the outermost loops that its array does not fit the room with."""
+def _near(nest: Nest, place: Place, above: tuple[For, ...], most_bytes: float, left_out: Collection[str]) -> Place:
+    """An access without the outermost loops that its array does not fit the room with, of these bindings."""
     is_direct = place.source in nest.sources and nest.sources[place.source].is_direct
     if memory_of(nest, place.source) != "global" or (place.source not in nest.tiles and not is_direct):
         return place
     if any(factor < 0 for index in place.indices for _, factor in index.terms):
         return place
-    # Iterations on other cores and lanes keep elements of their own.
-    kept = {loop.name for loop in above if loop.binding not in {"loop", "unroll"}}
+    kept = {loop.name for loop in above if loop.binding not in left_out}
     fixed = _span(place.indices, above, kept)
     for loop in reversed(above):
         tried = kept | {loop.name}
@@ -177,7 +180,7 @@ def on_one_core(nest: Nest) -> Nest:
 
 def once(nest: Nest) -> Nest:
     """Every group runs one iteration of each of its loops in time: what is left is starting kernels and groups."""
-    return _with_loops(nest, lambda loop: {"extent": 1} if loop.binding in {"loop", "unroll"} else {})
+    return _with_loops(nest, lambda loop: {"extent": 1} if loop.binding in IN_TIME else {})
 
 
 def _with_loops(nest: Nest, change: Callable[[For], Mapping[str, object]]) -> Nest:
