@@ -20,7 +20,7 @@ from ...schedule.tree.nest import For, Nest, NestItem, rebuilt
 from ...schedule.tree.parallel import memory_of
 
 IN_TIME = ("loop", "unroll")
-GROUPS = tuple(kind for kind in FANOUT_KINDS if level_of(kind) == "group")
+OVER_GROUPS = tuple(kind for kind in FANOUT_KINDS if level_of(kind) == "group")
 NEAR = 4
 """An array that is kept near takes at most this part of the nearest cache."""
 TOGETHER: Mapping[str, str] = MappingProxyType(
@@ -61,7 +61,7 @@ def near(nest: Nest, most_bytes: float) -> Nest:
             if isinstance(node, For):
                 result.append(dataclasses.replace(node, body=changed(node.body, (*above, node))))
                 continue
-            read = tuple(_near(nest, place, above, most_bytes, {*IN_TIME, *GROUPS}) for place in node.operands)
+            read = tuple(_near(nest, place, above, most_bytes, {*IN_TIME, *OVER_GROUPS}) for place in node.operands)
             written = _near(nest, node.target, above, most_bytes, IN_TIME)
             result.append(dataclasses.replace(node, target=written, operands=read))
         return tuple(result)
