@@ -83,13 +83,14 @@ def main(name: str) -> None:
 
     for element, held, lanes in TYPES:
         kernel = getattr(program, f"move_{element}{lanes}")
-        for count in range(lanes + 1):
+        # Behind a row's end less than none are left, and before it more than a vector has.
+        for count in (-2 * lanes, -lanes, -3, -1, *range(lanes + 1), lanes + 1, 40):
             for at_end in (True, False):
                 print(f"{count} of {element}{lanes}, {'end' if at_end else 'start'}", flush=True)
-                source, to = (page.array(max(1, count), held, at_end=at_end) for page in (one, other))
+                source, to = (page.array(min(max(1, count), lanes), held, at_end=at_end) for page in (one, other))
                 source[:] = np.arange(1, source.size + 1)
                 run(kernel, source, to, count)
-                assert to.tolist() == (source if count else 0 * source).tolist()
+                assert to.tolist() == (source if count > 0 else 0 * source).tolist()
     for deep in range(1, 12):
         for columns in (1, 3, 5, 8):
             # Words of four bytes a column, or as many as are summed.
