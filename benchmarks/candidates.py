@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import statistics
 import time
@@ -34,7 +33,7 @@ from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, Target
 from feinsum_fuse.tuning.candidate import Candidate
-from feinsum_fuse.tuning.helpers import GARBAGE
+from feinsum_fuse.tuning.helpers import seldom_collected
 from feinsum_fuse.tuning.search import Search
 from feinsum_fuse.tuning.space import Space
 
@@ -169,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", type=Path)
     given = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
-    gc.set_threshold(GARBAGE)
+    seldom_collected()
     kept: dict[str, dict[str, float | str]] = {}
     before = json.loads(given.against.read_text()) if given.against else {}
     rows, each, differing = [], list[float](), list[str]()

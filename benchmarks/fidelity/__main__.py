@@ -47,7 +47,7 @@ def main() -> None:
     if given.verb == "corrected":
         from . import corrected
 
-        print(corrected.report(device, cases))
+        print(corrected.report([device] if given.device else every, cases))
         return
     if given.verb == "residuals":
         from . import residuals

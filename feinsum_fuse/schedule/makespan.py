@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 
 
+@lru_cache(1024)
 def makespan(groups: int, threads: int, parts: tuple[int, int]) -> int:
     """Groups that the busiest of some threads runs, all having the same work (:func:`makespan_of`)."""
     return round(_longest(range(groups + 1), threads, parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 KEPT_WORKLOADS = 32
@@ -11,11 +10,13 @@ KEPT_WORKLOADS = 32
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, eq=False)
 class Same(Generic[_Value]):
     """A value that is told from others by its identity: workloads are equal whatever the order of a tensor's ranks."""
 
-    value: _Value
+    __slots__ = ("value",)
+
+    def __init__(self, value: _Value) -> None:
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.value is other.value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
 
 from ..formats.affine import Affine
 from ..formats.language.reductions import REDUCTIONS
+from .kept_property import kept_property
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -28,7 +28,7 @@ class Place:
     source: str
     indices: tuple[Affine, ...]
 
-    @cached_property
+    @kept_property
     def loops(self) -> frozenset[str]:
         """The loops that move it, by their names."""
         return frozenset([name for index in self.indices for name, _ in index.terms])

@@ -25,7 +25,7 @@ from ..errors import SearchError
 from ..executors import end_with
 
 T = TypeVar("T")
-GARBAGE = 50_000
+GARBAGE = 200_000
 """Objects between two searches for circles of garbage. Candidates leave none; Python's usual 700 looked through what a search keeps."""
 
 
@@ -128,6 +128,12 @@ class Helpers:
         return helper
 
 
+def seldom_collected() -> None:
+    """Look for circles of garbage seldom, and never again among what is there now: modules that were imported."""
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
+
+
 def send(stream: IO[bytes], value: object) -> None:
     """A value with its length before it."""
     data = pickle.dumps(value)
@@ -150,7 +156,7 @@ def main(parent: str) -> None:
     os.dup2(2, 1)
     end_with(int(parent))
     warnings.simplefilter("ignore")  # of mappings that nobody keeps
-    gc.set_threshold(GARBAGE)
+    seldom_collected()
     while True:
         try:
             function, arguments = receive(sys.stdin.buffer)

@@ -24,6 +24,8 @@ from ..model.kernel.machine import Machine
 from ..schedule.sameness import KEPT_WORKLOADS, Same
 from ..schedule.schedule import Schedule
 from ..schedule.target import Target
+from .learning.ranked_terms import terms_of
+from .learning.ranker import Ranker
 
 
 @dataclass(frozen=True)
@@ -85,20 +87,24 @@ def prepare(spec: Spec, target: Target, schedule: Schedule | None = None) -> Pre
     return Prepared(found, made.renamed({array: tensor for tensor, array in arrays.items()}))
 
 
-def predict_seconds(spec: Spec, target: Target) -> float | None:
-    """Seconds of one instance of the Spec's workload by the kernel model; ``None`` for a mapping that cannot be lowered or modelled."""
+def predict_seconds(spec: Spec, target: Target, ranker: Ranker | None = None) -> float | None:
+    """Seconds of one instance of the Spec's workload by the kernel model; ``None`` for a mapping that cannot be lowered or modelled.
+
+    ``ranker`` corrects them.
+    """
     machine = Machine.of(spec)
     if machine is None:
         return None
     try:
-        return nest_time(lower(spec, target=target).nest(unscheduled(spec).kernel), machine).seconds
+        found = nest_time(lower(spec, target=target).nest(unscheduled(spec).kernel), machine)
     except (LoweringError, ScheduleError, MappingError, ModelError):
         return None
+    return found.seconds if ranker is None else found.seconds * ranker.factor(terms_of(found, machine))
 
 
-def predict_all(specs: Sequence[Spec], target: Target) -> list[float | None]:
+def predict_all(specs: Sequence[Spec], target: Target, ranker: Ranker | None = None) -> list[float | None]:
     """The same for several."""
-    return [predict_seconds(spec, target) for spec in specs]
+    return [predict_seconds(spec, target, ranker) for spec in specs]
 
 
 def prepare_sent(sent: Sent, target: Target, schedule: Schedule | None = None) -> Prepared | Refused:
@@ -106,6 +112,6 @@ def prepare_sent(sent: Sent, target: Target, schedule: Schedule | None = None) -
     return prepare(sent.spec, target, schedule)
 
 
-def predict_sent(sent: Sequence[Sent], target: Target) -> list[float | None]:
+def predict_sent(sent: Sequence[Sent], target: Target, ranker: Ranker | None = None) -> list[float | None]:
     """As :func:`predict_all`, in another process."""
-    return predict_all([one.spec for one in sent], target)
+    return predict_all([one.spec for one in sent], target, ranker)

@@ -30,6 +30,7 @@ from ..schedule.tree.masks import Masks, has_masks
 from ..schedule.tree.nest import Nest
 from ..schedule.tree.polyhedra import points
 from .candidate import Candidate
+from .learning.learning import NOTHING_LEARNED, correction
 from .ledger import Ledger
 from .preparation import predict_all
 from .search import FAR, Estimates, Search
@@ -80,13 +81,18 @@ class TuningTask:
         say: Reporter,
         known: bool,
         asked: Asked = NO_SKETCHES,
+        learning_s: float = 0.0,
     ) -> None:
+        """``learning_s``: seconds that may go into learning from the archive."""
         self.asked = asked
         self.cascade, self.given, self.device, self.ledger, self.say = cascade, given, device, ledger, say
         self.info, self.target = DeviceInfo.of(device), target(device)
         own = given if given is not None and Machine.of(given) is not None else None
         arch = own or known_device(device, say.hook)
         assert arch.arch is not None and arch.opencl is not None
+        machine = Machine.of(arch)
+        # A given architecture's predictions are not those that were learned from.
+        self.learned = correction(device, machine, ledger.url, learning_s, say) if machine is not None and own is None else NOTHING_LEARNED
         self.space = Space(cascade, arch.arch, arch.opencl, self.target)
         self.sketching = Sketching(cascade, self.space, asked.transforms)
         self.sketches = self.sketching.usual()
@@ -124,7 +130,7 @@ class TuningTask:
 
     def _promising(self, sketches: Sequence[Candidate]) -> list[Candidate]:
         """What transforms make, the best by the model first, the unknown last; beside a search nothing that is predicted to be far off."""
-        predicted = predict_all([sketch.spec for sketch in sketches], self.target)
+        predicted = predict_all([sketch.spec for sketch in sketches], self.target, self.learned.ranker)
         times = [math.inf if seconds is None else seconds for seconds in predicted]
         limit = FAR * min(times, default=0.0) if self.asked.search else math.inf
         ranked = sorted(range(len(times)), key=lambda k: times[k])
@@ -140,7 +146,7 @@ class TuningTask:
 
     def _worthwhile(self, defaults: Sequence[Candidate]) -> list[Candidate]:
         """The defaults of rewritings that the model does not rule out, the best first."""
-        predicted = predict_all([candidate.spec for candidate in defaults], self.target)
+        predicted = predict_all([candidate.spec for candidate in defaults], self.target, self.learned.ranker)
         known = sorted(((seconds, k) for k, seconds in enumerate(predicted) if seconds is not None))
         return [defaults[k] for seconds, k in known if seconds <= RULED_OUT * known[0][0]]
 

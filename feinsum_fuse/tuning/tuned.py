@@ -74,6 +74,8 @@ class Tuned(InNotebooks):
     """Measurements that the archive did not take."""
     problem: str = ""
     """Why not."""
+    learned: str = ""
+    """What corrected the model's predictions, and how well; empty if nothing did."""
 
     @property
     def spec(self) -> Spec | None:
@@ -152,6 +154,8 @@ class Tuned(InNotebooks):
             lines += ["", f"{nearest[0]} takes {nearest[1]:.2f} times as long as the fastest: {remark}"]
         if self.unrecorded:
             lines += ["", f"{self.unrecorded} measurements are not on record: {self.problem}"]
+        if self.learned:
+            lines += ["", self.learned]
         if rewriting:
             lines += ["", f"rewritten by {rewriting}"]
         if spec is not None and spec.mapping is not None:

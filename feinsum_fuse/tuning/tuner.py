@@ -45,6 +45,8 @@ from .tuning_run import TuningRun
 PROCESSES = 4
 """That prepare and build at the same time, at most: each takes some 200 MB."""
 FINALISTS = 4
+LEARNING = 0.05
+"""The part of a search's time that may go into learning from the archive before it begins."""
 CALLED_S = 0.5
 """Seconds of calls in turns by which the best is compared with the default mapping in the end."""
 
@@ -117,7 +119,9 @@ def tune(
             processes = stack.enter_context(RemoteProcesses(cluster, chosen, cascade, count))
         else:
             processes = stack.enter_context(MeasuringProcesses(chosen, example(cascade), count))
-        task = TuningTask(cascade, given, chosen, ledger, Reporter(progress, begin, int(measurements)), known, asked)
+        task = TuningTask(
+            cascade, given, chosen, ledger, Reporter(progress, begin, int(measurements)), known, asked, LEARNING * float(seconds)
+        )
         width = cluster.width if cluster else count
         run = TuningRun(task, helpers, Measuring(processes), width, begin + float(seconds), int(measurements), int(seed), resume)
         run.search()
@@ -178,6 +182,7 @@ def _result(task: TuningTask, run: TuningRun, finals: Sequence[tuple[Measured, l
         interrupted=run.interrupted,
         unrecorded=len(task.ledger.unrecorded),
         problem=task.ledger.problem,
+        learned=str(task.learned),
     )
 
 

@@ -129,10 +129,10 @@ class TuningRun:
             return lost
 
     def _predict(self, candidates: Sequence[Candidate]) -> list[float | None]:
-        """By the model, in the helpers."""
+        """By the model and what corrects it, in the helpers."""
         sent = [Sent.of(candidate.spec) for candidate in candidates]
         chunks = [sent[k : k + CHUNK] for k in range(0, len(sent), CHUNK)]
-        futures = [self._submitted(predict_sent, chunk, self.task.target) for chunk in chunks]
+        futures = [self._submitted(predict_sent, chunk, self.task.target, self.task.learned.ranker) for chunk in chunks]
         found: list[float | None] = []
         for chunk, future in zip(chunks, futures, strict=True):
             try:

@@ -94,9 +94,9 @@ def test_what_loops_touch_along_an_axis(seed: int) -> None:
     inner, outer = random.randint(2, 5), random.randint(2, 4)
     apart = random.randint(1, 30)
     points = {i + apart * o for i in range(inner) for o in range(outer)}
-    span = Span.of(Affine.of({"i": 1, "o": apart}), {"i": inner - 1, "o": outer - 1}, 1000)
+    span = Span.of([(apart, outer - 1), (1, inner - 1)], 1000)
     assert span.length == max(points) + 1 and span.piece * span.pieces == len(points)
-    assert Span.of(Affine.of({"i": 1, "o": apart}), {"i": inner - 1}, 1000) == Span(inner)
+    assert Span.of([(1, inner - 1)], 1000) == Span(inner)
     assert span.joined(Span(3)).length == max(span.length, 3)
 
 

@@ -22,7 +22,7 @@ from ...arguments import described as argument_text
 from ...cascades.cascade import Cascade
 from ...cascades.maps import variables_in
 from ...cascades.matching.replacement import rewritten_match
-from ...device.catalogue import target_of
+from ...device.catalogue import DeviceInfo, target_of
 from ...device.timing.measurement import HARNESS, Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, MatchError, ScheduleError
@@ -30,13 +30,13 @@ from ...mappings.variants import variants
 from ...number_types import kind_of
 from ...progress import Hook, Stage
 from ...schedule.function import functions_by_name
-from ..key.device_identity import Device, described, device_family
+from ..key.device_identity import Device, described, device_family, device_identity
 from ..key.identity import identify
 from ..key.recognition import parts
 from ..tables.address import Url, locate
 from ..tables.schema import ask
 from ..tables.storage import record_of
-from ..tables.table_rows import CascadeRow, MeasurementRow
+from ..tables.table_rows import CascadeRow, DeviceRow, MeasurementRow
 from .fact import Fact
 from .forgetting import forgotten_among
 from .question import SHIPPED, Answer, Askable, Fit, Question, Trust, about_match, question
@@ -216,6 +216,27 @@ def _of_structure(connection: Connection, structure: str) -> list[Record]:
     with Session(connection) as session:
         rows = session.scalars(select(MeasurementRow).join(CascadeRow).where(CascadeRow.structure == structure)).unique()
         return list(_readable(rows))
+
+
+def facts_on(info: DeviceInfo, url: Url | None = None) -> tuple[str, ...]:
+    """The identifiers of successes on this very device, warm, whoever asks for which cascade; those of one cascade follow one another.
+
+    Imported facts and shipped ones are left out. Reads only.
+    """
+    columns = select(MeasurementRow.fact).join(DeviceRow).where(DeviceRow.identity == device_identity(info))
+    columns = columns.where(MeasurementRow.outcome == Outcome.ok, MeasurementRow.origin == "", ~MeasurementRow.cold)
+    ordered = columns.order_by(MeasurementRow.cascade_id, MeasurementRow.id)
+    return tuple(ask(locate(url), lambda connection: list(connection.scalars(ordered))) or ())
+
+
+def recorded(facts: Sequence[str], url: Url | None = None) -> list[Record]:
+    """The records of these facts of the user's database, in the order in which they were made. Reads only."""
+
+    def wanted(connection: Connection) -> list[Record]:
+        with Session(connection) as session:
+            return list(_readable(session.scalars(select(MeasurementRow).where(MeasurementRow.fact.in_(facts))).unique()))
+
+    return (ask(locate(url), wanted) if facts else None) or []
 
 
 def _readable(rows: Iterable[MeasurementRow]) -> Iterable[Record]:

@@ -10,13 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
+from ...schedule.kept_property import kept_property
 from ...schedule.kernel.writing import FULLY_UNROLLED
+from ...schedule.sameness import Same
 from ...schedule.statement import Place, Statement
 from ...schedule.tree.nest import For, Nest, NestItem, unless_same
 
@@ -40,7 +42,7 @@ class CodeLine:
     known: Mapping[str, int] = field(default_factory=dict)
     """Unrolled loop -> its copies that run in the case that is looked at."""
 
-    @cached_property
+    @kept_property
     def counts(self) -> dict[str, float]:
         """Unrolled loop -> its copies that run, on average where no case is looked at."""
         return {
@@ -52,12 +54,12 @@ class CodeLine:
             for depth, loop in enumerate(self.unrolled)
         }
 
-    @cached_property
+    @kept_property
     def order(self) -> tuple[str, ...]:
         """Unrolled loops from the outermost as the copies stand in the text: those under one condition stand together."""
         return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in self.guarded))
 
-    @cached_property
+    @kept_property
     def guarded(self) -> frozenset[str]:
         """Unrolled loops some of whose copies stand under a condition of their own. Of sums, tiles that are whole stand apart from
         those that are cut (``codegen/whole_tiles.py``): where all copies are known to run, none has a condition.
@@ -113,17 +115,17 @@ class BasicBlock:
     above: tuple[For, ...]
     is_loop: bool
 
-    @cached_property
+    @kept_property
     def loop(self) -> For | None:
         """The loop that repeats the code and nothing else."""
         return self.above[-1] if self.is_loop else None
 
-    @cached_property
+    @kept_property
     def trips(self) -> float:
         """Iterations of that loop, on average; 1 without one."""
         return average_trips(self.above[-1], self.above[:-1]) if self.is_loop else 1.0
 
-    @cached_property
+    @kept_property
     def entries(self) -> float:
         """How often the block is entered in one run of the kernel."""
         outside = self.above[:-1] if self.is_loop else self.above
@@ -394,8 +396,15 @@ def stride(nest: Nest, place: Place, name: str) -> int | None:
     return None if found is None else found.get(name, 0)
 
 
-def moves(nest: Nest, place: Place) -> dict[str, int] | None:
+def moves(nest: Nest, place: Place) -> Mapping[str, int] | None:
     """Loop -> elements between the places of its neighbouring iterations; ``None`` for an array whose shape is not known."""
+    return _moves(Same(nest), Same(place))
+
+
+@lru_cache(256)
+def _moves(of: Same[Nest], at: Same[Place]) -> Mapping[str, int] | None:
+    """The same, kept while one nest is looked at: each term of the model asks for the same places."""
+    nest, place = of.value, at.value
     found: dict[str, int] = {}
     for index, step in zip(stored(nest, place), strides(nest, place.source), strict=True):
         if step is None:

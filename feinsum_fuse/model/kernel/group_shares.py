@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -20,13 +21,15 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     A group of a ragged tile has less work than the others: of 135 rows in three groups of 64, the last has 7, and the first two take as
     long as two whole ones. ``parts``: as in :func:`~feinsum_fuse.schedule.makespan.makespan`.
     """
-    ordered = sorted((loop for loop in block.above if loop.is_over_groups), key=lambda loop: loop.binding, reverse=True)
-    inner = [loop for line in block.lines for loop in (*block.above, *line.unrolled, *((line.lane,) if line.lane else ()))]
-    names = {loop.name for loop in ordered}
-    limits = {limit for loop in inner for limit in loop.limits if names.intersection(limit.variables)}
-    sizes = tuple((loop.name, loop.extent or 1) for loop in ordered)
     even = makespan(groups, threads, parts) * threads / groups
-    if not limits or np.prod([size for _, size in sizes]) != groups or not 1 < groups <= MOST_GROUPS:
+    if not 1 < groups <= MOST_GROUPS:
+        return even
+    inner = [*block.above, *(loop for line in block.lines for loop in (*line.unrolled, *((line.lane,) if line.lane else ())))]
+    ordered = sorted([loop for loop in block.above if loop.is_over_groups], key=lambda loop: loop.binding, reverse=True)
+    sizes = tuple([(loop.name, loop.extent or 1) for loop in ordered])
+    names = {name for name, _ in sizes}
+    limits = {limit for loop in inner if loop.limits for limit in loop.limits if names.intersection(limit.variables)}
+    if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
     extents = tuple(sorted({loop.name: loop.extent or 1 for loop in inner}.items()))
     work = _work(sizes, tuple(sorted(limits)), extents)

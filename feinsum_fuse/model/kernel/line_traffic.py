@@ -7,7 +7,6 @@ in every iteration, and so do copies of what is written out.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,11 +38,10 @@ class _Visited:
 
     def part(self, of: float) -> _Visited:
         """The same so many times as often."""
-        return dataclasses.replace(self, times=self.times * of)
+        return _Visited(self.above, self.times * of, self.crowds)
 
 
-@dataclass(frozen=True)
-class TouchedRegion:
+class TouchedRegion(NamedTuple):
     """What a piece of a kernel touches of one array."""
 
     source: str
@@ -75,10 +73,10 @@ class Span(NamedTuple):
         return self.piece + (self.pieces - 1) * self.apart
 
     @classmethod
-    def of(cls, index: Affine, further: Mapping[str, int], size: int) -> Span:
-        """What loops touch that advance ``further`` times (loop -> times), of an axis of so many elements."""
+    def of(cls, moves: Sequence[tuple[int, int]], size: int) -> Span:
+        """What loops touch of an axis of so many elements; each moves along it by so many of them, so many times."""
         piece, pieces, apart = 1, 1, 0
-        for factor, times in sorted((abs(f), further[v]) for v, f in index.terms if further.get(v)):
+        for factor, times in sorted(moves) if len(moves) > 1 else moves:
             if not apart and factor <= piece:
                 piece += factor * times
             elif not apart:
@@ -104,8 +102,7 @@ class Walk(NamedTuple):
     a calibration's columns over theirs."""
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """Lines of an array that a block fetches."""
 
     lines: float
@@ -258,23 +255,29 @@ class LineTraffic:
         whole = self._region(source, [Span(size) for size in every], windows)
         lines, claimed = sum(one.lines for one in found), sum(one.claimed for one in found)
         largest = max(found, key=lambda one: one.lines)
-        return dataclasses.replace(largest, lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
+        return largest._replace(lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
 
     def _spans(self, body: Sequence[NestItem]) -> dict[str, _Windows]:
         """Array -> what is touched of it. Accesses whose places other loops move have windows of their own: of ``A[k, m]*A[k, n]`` columns
         of ``m`` and columns of ``n``; those that differ by constants share one."""
         found: dict[str, _Windows] = {}
+        registers = self.registers
         for loops, statement in statements(tuple(body)):
-            extents = {loop.name: (loop.extent or 1) - 1 for loop in loops}
+            further = {loop.name: (loop.extent or 1) - 1 for loop in loops}
             for place in (*statement.operands, statement.target):
-                if place.source in self.registers:
+                if place.source in registers:
                     continue
                 name, indices, most = self._axes(place)
-                spans = [Span.of(index, extents, size) for index, size in zip(indices, most, strict=True)]
-                windows = found.setdefault(name, _Windows())
-                at = tuple(tuple(term for term in index.terms if term[0] not in extents) for index in indices)
-                _, known = windows.found.get(at, ("", spans))
-                windows.found[at] = place.source, list(map(Span.joined, known, spans))
+                spans, outside = [], []
+                for index, size in zip(indices, most, strict=True):
+                    spans.append(Span.of([(abs(f), further[v]) for v, f in index.terms if further.get(v)], size))
+                    outside.append(tuple([term for term in index.terms if term[0] not in further]))
+                windows = found.get(name)
+                if windows is None:
+                    windows = found[name] = _Windows()
+                at = tuple(outside)
+                known = windows.found.get(at)
+                windows.found[at] = place.source, spans if known is None else list(map(Span.joined, known[1], spans))
                 windows.written |= place is statement.target
         return found
 
@@ -300,9 +303,11 @@ class LineTraffic:
         line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
         whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
-            if whole and span.pieces > 1 and span.apart * step * width <= line:
+            near = step * width
+            if whole and span.pieces > 1 and span.apart * near <= line:
                 span = Span(span.length)  # pieces that share lines
-            for count, distance in ((span.piece, step * width), *([(span.pieces, span.apart * step * width)] if span.pieces > 1 else [])):
+            pieces = ((span.pieces, span.apart * near),) if span.pieces > 1 else ()
+            for count, distance in ((span.piece, near), *pieces):
                 if whole:
                     run *= count
                     whole = count == size

@@ -10,13 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from pymbolic.primitives import Product
 
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
+from ...schedule.kept_property import kept_property
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
@@ -63,7 +63,7 @@ class Straight:
         working = max(max(ports) + self.functions, self._counts.dividing)
         return math.hypot(working, self._waiting_calls)
 
-    @cached_property
+    @kept_property
     def _waiting_calls(self) -> float:
         """Seconds of one iteration in which functions wait for the results of others: as many elements are under way as the core sees
         ahead. What a single call waits for itself is in its own figure.
@@ -104,7 +104,7 @@ class Straight:
         """Elements that one operation works on, the compiler's own vectors counted."""
         return max(max(line.width, self._joined(line) if line.lane is None else 1, self.vectorised) for line in self.block.lines)
 
-    @cached_property
+    @kept_property
     def vectorised(self) -> int:
         """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
         loop = self.block.loop
@@ -116,7 +116,7 @@ class Straight:
                 return 1
         return self._native(self.block.lines[0])
 
-    @cached_property
+    @kept_property
     def _is_independent(self) -> bool:
         """Whether it is a loop over scalars none of whose iterations waits for another."""
         loop = self.block.loop
@@ -210,12 +210,12 @@ class Straight:
     def _is_joined(self, line: CodeLine, place: Place) -> bool:
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
-    @cached_property
+    @kept_property
     def _written(self) -> frozenset[str]:
         """The arrays and tiles that the block writes: what it reads of them changes in each iteration, wherever it is."""
         return frozenset(line.statement.target.source for line in self.block.lines)
 
-    @cached_property
+    @kept_property
     def _counts(self) -> CodeCounts:
         counts = CodeCounts()
         seen: set[tuple[str, tuple[object, ...]]] = set()
@@ -360,7 +360,7 @@ class Straight:
         """Elements that are put into or taken out of vectors one by one."""
         return self._counts.packed
 
-    @cached_property
+    @kept_property
     def spilled(self) -> float:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
         return max(0.0, self._missing)
@@ -377,7 +377,7 @@ class Straight:
         """Values that the loop does not move and that find no register: each is read where it is used, from where it was before."""
         return min(self._counts.kept, max(0.0, self._missing + self._counts.kept))
 
-    @cached_property
+    @kept_property
     def _missing(self) -> float:
         """Registers that accumulators and operands lack; below 0 how many are left."""
         if not self.block.is_loop:

@@ -70,7 +70,10 @@ class SkipTiles(Step):
         everything = projected(points((*around, loop)), kept)
         live = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
         for _, part in live_points(nest, masks, loop):
-            live = live | projected(part, kept)
+            mine = projected(part, kept)
+            if everything.is_subset(mine):
+                return ()  # as of most loops over what no mask looks at, and of most first statements that are asked about
+            live = live | mine
         box = everything.polyhedral_hull()
         hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
         hull = hull.gist(box.align_params(hull.get_space()))

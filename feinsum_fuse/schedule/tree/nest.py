@@ -12,7 +12,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from constantdict import constantdict
 from pydantic_core import CoreSchema, core_schema
@@ -21,6 +20,7 @@ from ...cascades.names import identifier
 from ...formats.affine import Affine
 from ...formats.opencl import FANOUTS, AddressSpace, FanoutKind
 from ..block_signature import signature
+from ..kept_property import kept_property
 from ..statement import Statement
 
 
@@ -142,18 +142,18 @@ class For:
 
     # What is kept of a loop does not hold the loop itself: a circle of objects waits for the garbage collector, which took a sixth of the
     # time of a search.
-    @cached_property
+    @kept_property
     def _inner_loops(self) -> tuple[For, ...]:
         return tuple([loop for node in self.body if isinstance(node, For) for loop in node.loops])
 
-    @cached_property
+    @kept_property
     def inner_points(self) -> tuple[PlacedStatement, ...]:
         """The statements below with the loops around them inside this one: most steps leave most loops as they are."""
         found: list[PlacedStatement] = []
         _collect(self.body, (), found)
         return tuple(found)
 
-    @cached_property
+    @kept_property
     def touched(self) -> frozenset[str]:
         """The arrays, tiles and rules that statements below write or read; most steps look at one of them, and leave other loops alone."""
         return frozenset().union(*(node.touched if isinstance(node, For) else node.sources for node in self.body))
@@ -258,22 +258,22 @@ class Nest:
         """A copy with some parts replaced."""
         return Nest(**{**self.__getstate__(), **changes})  # type: ignore[arg-type]
 
-    @cached_property
+    @kept_property
     def loops(self) -> Mapping[str, For]:
         """Name -> loop, in the order of the text."""
         return constantdict({loop.name: loop for loop in self.all_loops})
 
-    @cached_property
+    @kept_property
     def _names(self) -> frozenset[str]:
         """What loops, tiles and sources are called."""
         return frozenset((*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources))
 
-    @cached_property
+    @kept_property
     def all_loops(self) -> tuple[For, ...]:
         """The loops in the order of the text; those over work-items may stand in several places under one name."""
         return tuple(loop for node in self.body if isinstance(node, For) for loop in node.loops)
 
-    @cached_property
+    @kept_property
     def points(self) -> tuple[PlacedStatement, ...]:
         """All statements with the loops around them, in the order of the text."""
         return tuple(statements(self.body))
