@@ -72,9 +72,14 @@ def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], c
     pairs = [((min(a), a.index(min(a))), (min(b), b.index(min(b)))) for a, b in zip(map(list, own), map(list, others), strict=True)]
     better, worse = sum(a[0] < b[0] for a, b in pairs), sum(a[0] > b[0] for a, b in pairs)
     sooner, later = sum(a[0] == b[0] and a < b for a, b in pairs), sum(a[0] == b[0] and a > b for a, b in pairs)
+    each = []
+    for n in MEASUREMENTS:
+        reached = [(min(a[:n]), min(b[:n])) for a, b in zip(own, others, strict=True)]
+        each.append(f"{n}: {sum(a < b for a, b in reached)}/{sum(a == b for a, b in reached)}/{sum(a > b for a, b in reached)}")
     return (
         f"after {count} measurements ours is ahead of {TPE} with {better} of {len(pairs)} seeds and behind with {worse}; "
-        f"as fast with the others, of which {sooner} sooner and {later} later"
+        f"as fast with the others, of which {sooner} sooner and {later} later\n"
+        f"ahead/as fast/behind after as many measurements of both, {', '.join(each)}"
     )
 
 

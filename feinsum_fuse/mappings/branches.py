@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.makespan import makespan_of
+from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
@@ -65,6 +66,10 @@ class Plan:
     groups: bool
     sums: bool
     """Whether lanes may run along reductions."""
+    orders: dict[Same[Segment], list[RowVariables]] = field(default_factory=dict, compare=False, repr=False)
+    """Segment -> its rows, best first: kept, since no further decision changes them."""
+    tiles: dict[tuple[Same[Segment], tuple[str, ...]], int] = field(default_factory=dict, compare=False, repr=False)
+    """The same of usual tiles, for a segment and its rows."""
 
 
 class Branch:
@@ -110,9 +115,17 @@ class Branch:
         return [a.tensor for a in read if lane in a.variables and not is_contiguous(a, lane)]
 
     def _rows(self) -> RowVariables:
-        found = list(self.segment.rows)
-        if not found or not self.plan.groups:
+        if not self.segment.rows or not self.plan.groups:
             return {}
+        key = Same(self.segment)
+        if key not in self.plan.orders:
+            self.plan.orders[key] = self._ordered_rows()
+        found = self.plan.orders[key]
+        return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
+
+    def _ordered_rows(self) -> list[RowVariables]:
+        """The rows of which a group may take a tile, best first."""
+        found = list(self.segment.rows)
         # Rows whose intermediates fit a core's cache come first, then those of whole lines if nothing is summed up, those for which
         # groups read less again from memory, those that leave its lines whole, those with cheaper vectors, and those for which much
         # less is read again from the nearest cache; else the order stays.
@@ -135,7 +148,7 @@ class Branch:
         if self.plan.components.on_items:
             # What lies together is for the work-items of a group, each of which would have a row of its own.
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
-        return self.chooser.choose(Choice.of("rows", self.name, found[0], found[1:]))
+        return found
 
     def _in_pieces(self, rows: RowVariables) -> tuple[bool, int, int]:
         """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four; how far inside
@@ -192,6 +205,13 @@ class Branch:
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
 
     def _usual_tile(self, rows: RowVariables) -> int:
+        """Rows of a group."""
+        key = Same(self.segment), tuple(rows.values())
+        if key not in self.plan.tiles:
+            self.plan.tiles[key] = self._fitting_tile(rows)
+        return self.plan.tiles[key]
+
+    def _fitting_tile(self, rows: RowVariables) -> int:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent, groups, least = self.segment.extent(rows), self.plan.target.groups, self._least_rows(rows)
         start = GROUP_POINTS * extent // max(1, self.segment.points)
@@ -412,9 +432,7 @@ class Branch:
         """Einsum -> the rank variable of its lanes."""
         # Work-items that run in step and do not write neighbours wait for a line each.
         scattered = float(self.plan.width) if self.plan.components.on_items else SCATTERED
-        best: dict[str, str | None] = lanes_of(
-            self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered
-        ).chosen
+        best = dict(lanes_of(self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered).chosen)
         if self.plan.width == 1:
             return best
         along: Sequence[dict[str, str | None]] = [{**self.rows}] if self.rows and self.tile >= self.plan.width else []

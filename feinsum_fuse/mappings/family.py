@@ -23,7 +23,7 @@ from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
 from .lanes import possible_lanes
 from .own_loops import nodes_of
-from .segments import may_run_beside, segments
+from .segments import Segment, may_run_beside, segments
 
 CHOICE_KINDS = constantdict(
     {
@@ -90,14 +90,15 @@ class Family:
         if {einsum.name for einsum in spec.workload.einsums} != {einsum.name for einsum in self.cascade.einsums}:
             spec = spec.replace(workload=self.cascade.workload, mapping=None)  # with the parts of a softmax
         self.spec = spec.replace(opencl=dataclasses.replace(spec.opencl, dtypes=types)) if spec.opencl is not None else spec
+        self._cut: dict[tuple[int, bool], list[Segment]] = {}
+        self._plans: dict[tuple[int, int, bool, bool], Plan] = {}
 
     def mapping(self, chooser: Chooser | None = None) -> Mapping:
         """The tree that these decisions make; by default the rules'."""
         chooser = chooser or Rules()
         plan = self._plan(chooser)
         beside = may_run_beside(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
-        groups, near = self.target.groups, self.target.nearest_cache_bytes
-        parts = list(segments(self.cascade, self.spec.workload, plan.budget, groups, near, beside=beside))
+        parts = self._segments(plan.budget, beside)
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
         branches = [nodes_of(Branch(plan, part, chooser)) for part in parts]
@@ -105,6 +106,13 @@ class Family:
         if len(branches) == 1:
             return Mapping((storage, *branches[0]))
         return Mapping((storage, Sequential(tuple(Nested(tuple(nodes)) for nodes in branches))))
+
+    def _segments(self, budget: int, beside: bool) -> list[Segment]:
+        """The cascade's segments, which few decisions change: they are kept with what is found out about them."""
+        if (budget, beside) not in self._cut:
+            groups, near = self.target.groups, self.target.nearest_cache_bytes
+            self._cut[budget, beside] = list(segments(self.cascade, self.spec.workload, budget, groups, near, beside=beside))
+        return self._cut[budget, beside]
 
     def choices(self, chooser: Chooser | None = None) -> tuple[Choice[object], ...]:
         """The decisions on the way to a mapping, with their options."""
@@ -125,7 +133,10 @@ class Family:
         budget = chooser.choose(self._budget())
         groups = chooser.choose(Choice("groups", "", (True, False)))
         sums = width > 1 and chooser.choose(Choice("sums", "", (True, False)))
-        return Plan(self.components, self.target, width, budget, groups, sums)
+        decided = width, budget, groups, sums
+        if decided not in self._plans:
+            self._plans[decided] = Plan(self.components, self.target, *decided)
+        return self._plans[decided]
 
     def _budget(self) -> Choice[int]:
         usual = min(int(BUDGET * self.target.core_cache_bytes), self.target.limits.local_bytes * 3 // 4)

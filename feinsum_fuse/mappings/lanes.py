@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
+from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .segments import RowVariables, Segment
 
@@ -21,11 +23,15 @@ USED_FROM_MEMORY = 8
 """How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
 
+KEPT = 1024
+"""Segments with rows and a tile whose lanes are kept: few decisions change them."""
+
+
 @dataclass(frozen=True)
 class Lanes:
     """Einsum -> the rank variable of its lanes (``None``: scalars), and what that costs."""
 
-    chosen: dict[str, str | None]
+    chosen: Mapping[str, str | None]
     cost: float
 
 
@@ -35,6 +41,12 @@ def lanes_of(segment: Segment, rows: RowVariables, tile: int, width: int, *, sum
 
     ``sums``: whether an Einsum's best variable may be one that it reduces. ``scattered``: what writing an element costs that lies alone.
     """
+    return _lanes_of(Same(segment), tuple(rows.items()), tile, width, sums, scattered)
+
+
+@lru_cache(KEPT)
+def _lanes_of(of: Same[Segment], given: tuple[tuple[str, str], ...], tile: int, width: int, sums: bool, scattered: float) -> Lanes:
+    segment, rows = of.value, dict(given)
     most = len(segment.einsums) if width > 1 and tile >= width and rows else 0
     ways = [_own(segment, count, rows, tile, width, sums=sums, scattered=scattered) for count in (0, *range(most, 0, -1))]
     return min(ways, key=lambda way: way.cost)
