@@ -120,11 +120,15 @@ class RegisterTile:
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
         shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
         held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
-        room = min(self.accumulators, self.registers - held)
-        most = min(self.tiles[second], max(1, room // vectors))
-        if not self.sums:
-            most = min(most, self._kept_lines(second) - vectors)
-        return min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+        room, length = min(self.accumulators, self.registers - held), self.tiles[second]
+        lines = self._kept_lines(second) - vectors if not self.sums else length
+        most = min(length, lines, max(1, room // vectors))
+        best = min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+        if self.sums or length % best == 0:
+            return best
+        # What is cut costs more than the registers that are left free otherwise, if what is loaded finds some.
+        whole = [down for down in range(most + 1, min(lines, (self.registers - held) // vectors) + 1) if length % down == 0]
+        return min((best, *whole), key=lambda down: self._beside(vectors, down, second))
 
     def step(self, variable: str) -> int:
         """Values of a reduced variable that an iteration takes."""

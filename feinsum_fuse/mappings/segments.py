@@ -173,8 +173,8 @@ class Segment:
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))
         return Segment(self.around, (*self.einsums, einsum), loops, self.points + einsum.box_points)
 
-    def has_parts(self, groups: int, near: int, loops: Iterable[Shared]) -> bool:
-        """Whether along one of these loops so many groups have rows enough, each with its own part of every operand of the Einsums.
+    def has_parts(self, longer: Segment, groups: int, near: int) -> bool:
+        """Whether along a loop of the longer segment so many groups have rows enough, each with its own part of every operand of this one.
 
         Parts of the largest operand are whole lines. What all groups read is little: all of it stays in a cache of ``near`` bytes.
         """
@@ -183,11 +183,11 @@ class Segment:
 
         def is_parted(loop: Shared) -> bool:
             every = {access.tensor for name, access in read if loop.rows[name] not in access.variables}
-            rows = groups * (LEAST_ROWS if self.points < GROUP_POINTS * loop.extent else 1)
-            enough = loop.extent >= rows and sum(map(self.around.tensor_bytes, every)) <= near
+            rows = 1 if longer.points >= GROUP_POINTS * loop.extent else LEAST_ROWS
+            enough = loop.extent >= groups * rows and sum(map(self.around.tensor_bytes, every)) <= near
             return enough and not loop.is_batch and not _lies_together(largest, loop.rows[name])
 
-        return any(map(is_parted, loops))
+        return any(map(is_parted, longer.loops))
 
     def is_merged_by(self, einsum: Einsum) -> bool:
         """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything.
@@ -352,7 +352,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, nea
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
-            merged = segment.is_merged_by(einsum) and not longer.has_parts(groups, near, longer.loops)
+            merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
             if not merged and _fits(longer, budget) and not (following and _is_better_apart(segment, longer, following, budget)):
                 segment = longer
                 continue

@@ -350,11 +350,11 @@ def test_copies_are_made_before_what_is_fused_with_the_einsum_behind() -> None:
 
 
 def test_a_small_convolution_and_the_product_behind_it_are_one_kernel() -> None:
-    """Each row of the image is work enough for a group, and what all rows use stays near; channels are no reason for two kernels then."""
+    """Each row of the image is work enough for a group, and the filters of all rows stay near: channels are no reason for two kernels."""
     lines = ["T[c, p, q] = X[c, H: p + r, W: q + s] * D[c, r, s]", "Y[o, p, q] = T[c, p, q] * F[o, c]"]
 
-    def kernels(channels: int, rows: int) -> int:
-        sizes = {"O": channels, "C": 72, "H": rows + 2, "W": 49, "P": rows, "Q": 47, "R": 3, "S": 3}
+    def kernels(rows: int, channels: int = 72) -> int:
+        sizes = {"O": 88, "C": channels, "H": rows + 2, "W": 49, "P": rows, "Q": 47, "R": 3, "S": 3}
         return str(default_mapping(ff.cascade(lines, sizes=sizes))).count("over Core")
 
-    assert [kernels(88, 47), kernels(88, 10), kernels(300, 47)] == [1, 2, 2]  # too few rows; F is too large
+    assert [kernels(47), kernels(10), kernels(47, 1000)] == [1, 2, 2]  # too few rows; D is too large

@@ -241,6 +241,15 @@ def test_rows_along_which_a_copy_is_turned_are_whole_vectors(left: str, tile: in
     assert [choice.usual for choice in family.choices() if choice.kind == "tile"] == [tile]
 
 
+@pytest.mark.parametrize(("rows", "down"), [(26, 13), (39, 13), (37, 7)])
+def test_rows_that_divide_are_worth_registers_that_are_left_free_otherwise(rows: int, down: int) -> None:
+    """Of 32 registers 24 hold sums; 26 do where no fewer rows divide, as long as two vectors and a number find some."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    one = ff.cascade(["Z[a, b, d] = A[a, e, b] * B[a, e, d]"], sizes={"A": 400, "B": rows, "D": 25, "E": 300})
+    usual = {choice.kind: choice.usual for choice in Family(default_space(one, target=target), target).choices()}
+    assert (usual["vectors"], usual["down"]) == (2, down)
+
+
 @pytest.mark.parametrize(("heads", "tokens", "groups"), [(8, 4096, 1), (8, 64, 8), (40, 4096, 2)])
 def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: int, groups: int) -> None:
     """Of the heads of a decoder nothing is used again by the next; a few tokens are too little work for a group."""
