@@ -99,6 +99,25 @@ def test_endless_loop_is_killed_with_its_whole_process_group() -> None:
     assert result.message.startswith(f"killed after {seconds} s in stage launch")
 
 
+def test_a_child_has_its_time_again_after_both_stood_still() -> None:
+    """Stopped for a quarter of an hour in the second step: the third one still finds the child before its 5 s are over."""
+
+    class Stopped:
+        clock, steps = 0.0, 0
+
+        def wait(self, seconds: float) -> int:
+            self.steps += 1
+            self.clock += seconds + (900.0 if self.steps == 2 else 0.0)
+            if self.steps < 4:
+                raise subprocess.TimeoutExpired("child", seconds)
+            return 7
+
+    child: Any = Stopped()
+    assert isolation._exit_code(child, 5.0) == 7 and child.clock > 900
+    child.steps = 0
+    assert isolation._exit_code(child, 2.5) is None and child.steps == 3
+
+
 def test_stack_overflow() -> None:
     result = run("volatile float big[1 << 23]; for (int k = 0; k < 1 << 23; ++k) big[k] = A[i]; C[i] = 2*big[i];")
     assert (result.outcome, result.stage) == (Outcome.crashed, "launch")

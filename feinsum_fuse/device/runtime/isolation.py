@@ -30,6 +30,8 @@ from . import compiler_cache, runtimes
 
 TIMEOUT = 120.0
 """Seconds for building and the first run together."""
+STEP_S = 1.0
+"""Seconds of one wait for a child."""
 TAIL = 2000
 """How many characters of what the process last printed go into a message."""
 
@@ -205,9 +207,7 @@ class _Child:
     def result(self, timeout_s: float) -> RunResult:
         """How it ended, without its outputs; it is killed if it has not ended after so many seconds, or is not waited for any longer."""
         try:
-            code: int | None = self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _exit_code(self.process, timeout_s)
         finally:
             self.kill()
         result = _judge(self.directory, code, timeout_s)
@@ -222,6 +222,19 @@ class _Child:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.is_over = True
+
+
+def _exit_code(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """How a process ended; ``None`` if it has not ended after so many seconds.
+
+    It is waited for in short steps. One that takes longer since this process stood still meanwhile (stopped, or the machine asleep) counts
+    as what it was meant to be: the other one stood still, too.
+    """
+    while timeout_s > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(STEP_S, timeout_s))
+        timeout_s -= STEP_S
+    return None
 
 
 def _judge(directory: Path, code: int | None, timeout_s: float) -> RunResult:
