@@ -1,4 +1,4 @@
-"""The sizes of set I, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I and J, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -8,27 +8,39 @@ from __future__ import annotations
 import math
 from random import Random
 
-SEED = 2611
-RANGES: dict[str, dict[str, tuple[int, int]]] = {
-    "permuted_sums": {"A": (10, 40), "B": (10, 40), "C": (10, 40), "D": (10, 40), "E": (8, 24), "F": (8, 24)},
-    "sampled_product": {"M": (200, 600), "N": (200, 600), "K": (60, 300)},
-    "strided_conv2d": {"C": (8, 40), "D": (12, 60), "Y": (20, 50), "X": (20, 50)},
-    "gated_linear": {"M": (100, 500), "D": (100, 400), "H": (200, 700)},
-    "log_softmax": {"M": (500, 4000), "N": (150, 1200)},
-    "residual_norm": {"M": (500, 4000), "N": (150, 1200)},
-    "grouped_decoding": {"G": (3, 10), "Q": (3, 8), "P": (500, 3000), "E": (32, 100)},
-    "batched_matvec": {"B": (30, 300), "M": (150, 700), "K": (150, 700)},
+RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
+    2611: {
+        "permuted_sums": {"A": (10, 40), "B": (10, 40), "C": (10, 40), "D": (10, 40), "E": (8, 24), "F": (8, 24)},
+        "sampled_product": {"M": (200, 600), "N": (200, 600), "K": (60, 300)},
+        "strided_conv2d": {"C": (8, 40), "D": (12, 60), "Y": (20, 50), "X": (20, 50)},
+        "gated_linear": {"M": (100, 500), "D": (100, 400), "H": (200, 700)},
+        "log_softmax": {"M": (500, 4000), "N": (150, 1200)},
+        "residual_norm": {"M": (500, 4000), "N": (150, 1200)},
+        "grouped_decoding": {"G": (3, 10), "Q": (3, 8), "P": (500, 3000), "E": (32, 100)},
+        "batched_matvec": {"B": (30, 300), "M": (150, 700), "K": (150, 700)},
+    },
+    2612: {
+        "turned_product": {"A": (30, 120), "B": (30, 120), "C": (30, 120), "K": (40, 200)},
+        "gated_batch": {"B": (3, 12), "I": (60, 250), "J": (60, 250), "K": (60, 250)},
+        "separable_conv": {"C": (20, 80), "D": (24, 120), "Y": (30, 80), "X": (30, 80)},
+        "tanh_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "biased_softmax": {"H": (3, 10), "M": (100, 400), "N": (100, 400)},
+        "moment_norm": {"M": (500, 4000), "N": (150, 1200)},
+        "latent_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
+        "two_sided_matvec": {"M": (400, 2500), "N": (400, 2500)},
+    },
 }
-"""Workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
+"""Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
 
 
 def sizes() -> dict[str, dict[str, int]]:
-    """Workload -> the sizes that the seed gives."""
-    random = Random(SEED)
-    return {
-        case: {rank: round(math.exp(random.uniform(math.log(low), math.log(high)))) for rank, (low, high) in ranges.items()}
-        for case, ranges in RANGES.items()
-    }
+    """Workload -> the sizes that its set's seed gives."""
+    found = {}
+    for seed, cases in RANGES.items():
+        random = Random(seed)
+        for case, ranges in cases.items():
+            found[case] = {rank: round(math.exp(random.uniform(math.log(low), math.log(high)))) for rank, (low, high) in ranges.items()}
+    return found
 
 
 if __name__ == "__main__":
