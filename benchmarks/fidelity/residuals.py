@@ -17,7 +17,7 @@ from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
 from .cases import DRAWN_LAST, KNOWN, LETTERS, SETS, Device
-from .measuring import noise, seconds
+from .measuring import NOISE, noise, seconds
 
 Weighted = Sequence[tuple[float, float]]
 """Numbers, each with its weight."""
@@ -94,12 +94,23 @@ class Held:
     """Half the width, the median over its mappings."""
 
 
+def known_well(found: Iterable[Residual]) -> list[Residual]:
+    """Those of workloads whose times are known as well as the protocol wants them: what others on the machine took from a workload says
+    nothing of the model.
+    """
+    noises: dict[tuple[str, str], list[float]] = {}
+    every = list(found)
+    for one in every:
+        noises.setdefault(one.workload, []).append(one.noise)
+    return [one for one in every if statistics.median(noises[one.workload]) <= NOISE]
+
+
 def held(found: Sequence[Residual], tail: float) -> list[Held]:
-    """Each workload, with intervals from all others."""
-    result = []
+    """Each workload, with intervals from all others that are known well."""
+    result, sure = [], known_well(found)
     for workload in dict.fromkeys(r.workload for r in found):
         own = [r for r in found if r.workload == workload]
-        bounds = intervals([r for r in found if r.workload != workload], tail)
+        bounds = intervals([r for r in sure if r.workload != workload], tail)
         judged = [(r, bounds[r.kind]) for r in own if r.kind in bounds]
         if judged:
             inside = sum(r.is_within(low, high) for r, (low, high) in judged)
@@ -129,7 +140,7 @@ def across(devices: Sequence[Device]) -> str:
         every.setdefault(device.processor, []).extend(residuals(device, (*KNOWN, *DRAWN_LAST)))
     rows = []
     for name, own in every.items():
-        others = [one for other, found in every.items() if other != name for one in found]
+        others = known_well(one for other, found in every.items() if other != name for one in found)
         bounds = intervals(others, best_tail(others))
         judged = [(one, bounds[one.kind]) for one in own if one.kind in bounds]
         if judged:
@@ -149,7 +160,8 @@ def best_tail(found: Sequence[Residual]) -> float:
     """The tail with which intervals from the other workloads hold the part that is wanted of one that is left out: workloads differ, so it
     is less than a tenth.
     """
-    first = bisect_left(TAILS, -WANTED, key=lambda tail: -part_held(held(found, tail)))
+    sure = known_well(found)
+    first = bisect_left(TAILS, -WANTED, key=lambda tail: -part_held(held(sure, tail)))
     return TAILS[min(first, len(TAILS) - 1)]
 
 
@@ -159,16 +171,18 @@ def report(devices: Sequence[Device]) -> str:
     The tail is the one figure that all workloads have chosen together.
     """
     found = [one for device in devices for one in residuals(device)]
-    tail = best_tail(found)
+    tail, sure = best_tail(found), known_well(found)
     rows = []
-    for kind, (low, high) in intervals(found, tail).items():
-        ratios = [r.undisturbed for r in found if r.kind == kind]
+    for kind, (low, high) in intervals(sure, tail).items():
+        ratios = [r.undisturbed for r in sure if r.kind == kind]
         rows.append((kind, str(len(ratios)), f"{low:.2f}", f"{high:.2f}", f"{statistics.median(ratios):.2f}"))
     parts = [f"tails of {tail:.1%}", table(("kind", "mappings", "low", "high", "median"), rows, numbers=4)]
     judged = held(found, tail)
     lines = [(*one.workload, str(one.count), f"{one.inside / one.count:.0%}", f"{one.width:.0%}") for one in judged]
-    widths = [one.width for one in judged for _ in range(one.count)]
-    lines.append(("all", "", str(len(widths)), f"{part_held(judged):.0%}", f"{statistics.median(widths):.0%}"))
+    names = {one.workload for one in sure}
+    for title, some in (("all", judged), (f"noise of {NOISE:.0%} at most", [one for one in judged if one.workload in names])):
+        widths = [one.width for one in some for _ in range(one.count)]
+        lines.append((title, "", str(len(widths)), f"{part_held(some):.0%}", f"{statistics.median(widths):.0%}"))
     parts.append(table(("processor", "workload left out", "mappings", "held", "either way"), lines, numbers=3))
     parts.append(table(("processor", "set", "workloads", "held", "either way"), list(_by_set(judged)), numbers=3))
     return "\n\n".join(parts)

@@ -44,6 +44,8 @@ FIGURES: dict[str, Assumed] = {
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
     "wake_seconds": Assumed(0.0, "how much later than the first core the others begin with a kernel; a calibration measures it"),
+    "written_out_sums": Assumed(1, "copies of a sum that a compiler makes of short loops to keep each in a register: none (LLVM 14)"),
+    "written_out_steps": Assumed(1, "steps of a sum that a compiler writes out although some of its elements lie apart: none (LLVM 14)"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.
@@ -87,6 +89,9 @@ CYCLES: dict[str, Assumed] = {
     "forwarded": Assumed(14.0, "a vector of what was just stored in pieces (Fog, Microarchitecture: 11 to 15); 19 measured on a Zen 5"),
     "issue": Assumed(1 / 6, "six instructions a cycle (Fog, Microarchitecture: Zen 3 and Golden Cove); 0.17 measured on a Zen 5"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
+    "gathered": Assumed(1.0, "an element of a vector of sums that lies apart: as a gather's (Fog, Instruction tables: Zen 3, Skylake)"),
+    "summed": Assumed(0.25, "an element of a sum in vectors, which waits for the vector before: a multiply-add's latency over 16 lanes"),
+    "folded_sum": Assumed(8.0, "the lanes of a vector of sums added up, one after another; 16 of 16 measured on a Zen 5"),
     "lane_store": Assumed(1.0, "a lane stored to a line of its own: as a store; 1.03 measured on a Zen 5"),
     "narrow_lane_store": Assumed(1.0, "the same of half a vector or less; 0.56 measured on a Zen 5"),
     "spilled": Assumed(1.0, "a sum that finds no register is stored and loaded: as a store; 2.3 measured on a Zen 4"),

@@ -145,6 +145,36 @@ def scalar_sums() -> Spec:
     )
 
 
+def joined_sums(length: int, value: str = "A[m, n] * B[n]") -> Spec:
+    """Sums over so many neighbours, which a compiler makes vectors of that takes additions for exact."""
+    return with_variables(
+        mapped(
+            f"{{rank_sizes: {{M: 64, N: {length}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = {value}']}}",
+            "[A, B, Z]",
+            "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
+        ),
+        launch_seconds=1e-9,
+        summed_seconds=1e-13,
+        folded_sum_seconds=1e-13,
+    )
+
+
+def apart_sums(length: int = 128) -> Spec:
+    """The same where one operand's elements lie apart."""
+    return with_variables(joined_sums(length, "A[n, m] * B[n]"), written_out_steps=256, gathered_seconds=1e-12)
+
+
+def short_sums(rows: int = 8) -> Spec:
+    """A product whose sums are vectors in memory, so many rows of which a short loop goes on with."""
+    return mapped(
+        f"{{rank_sizes: {{M: {rows}, N: 64, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
+        "[A, B, Z]",
+        "- !Temporal {rank_variable: n, tile_shape: 8}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+        "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+    )
+
+
 def shifted() -> Spec:
     """Windows of three elements: vectors that are read start anywhere, those that are written with a line."""
     return mapped(
@@ -179,6 +209,9 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "pack": (columns(64, 64), REGISTER_TILE),
     "lane_store": (lanes_apart(8), REGISTER_TILE),
     "narrow_lane_store": (lanes_apart(4), lanes_apart(8)),
+    "summed": (joined_sums(1024), REGISTER_TILE),
+    "gathered": (with_variables(apart_sums(), multiply_add_latency_seconds=1e-6), joined_sums(128)),
+    "folded_sum": (with_variables(joined_sums(16), multiply_add_latency_seconds=1e-6), REGISTER_TILE),
     "scattered": (one_by_one(), REGISTER_TILE),
     "forwarded": (pieces(), columns(64, 64)),
     "issue": (scalars(16, 16, registers=False), None),
@@ -208,6 +241,8 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
+    "written_out_sums": (short_sums(), 1, 32),
+    "written_out_steps": (apart_sums(), 1, 256),
     "store_queue": (with_variables(drained(), crowded_line_seconds=1e-8), 1, 1000),
     "first_cache_sets": (with_variables(far_sums(), crowded_line_seconds=1e-6), 64, 1),
 }
@@ -341,7 +376,7 @@ def test_a_loop_over_two_vectors_of_sums_is_written_out() -> None:
 
 
 def test_lanes_that_are_added_up_wait_for_one_another() -> None:
-    """A row of one vector is eight lanes, each of which is added to the sum of those before it."""
+    """A row of one vector is eight lanes, which are added up by halves: three additions, and one to what was there."""
     spec = mapped(
         "{rank_sizes: {M: 64, N: 8}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(A[m, n])']}",
         "[A, Z]",
@@ -349,8 +384,33 @@ def test_lanes_that_are_added_up_wait_for_one_another() -> None:
         "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
     )
     alone = seconds(spec, lookahead_operations=0, addition_latency_seconds=SLOW)
-    assert 64 * 8 * SLOW <= alone < 64 * 10 * SLOW
+    assert 64 * 4 * SLOW <= alone < 64 * 6 * SLOW
     assert seconds(spec, lookahead_operations=1000, addition_latency_seconds=SLOW) < alone / 4
+
+
+def test_sums_in_vectors_wait_for_no_other() -> None:
+    """Eight lanes: an element takes an eighth of two loads in place of the latency of an addition."""
+    order = seconds(joined_sums(1024), summed_seconds=1)
+    assert order > 64 * 1024 * 3e-9
+    assert seconds(joined_sums(1024)) < order / 10
+
+
+def test_only_what_is_written_out_is_gathered() -> None:
+    """Of a longer loop a compiler counts elements that lie apart against operations: one for one is not worth it."""
+    assert seconds(apart_sums(128)) < seconds(apart_sums(128), written_out_steps=64) / 5
+    assert seconds(apart_sums(512)) == seconds(apart_sums(512), written_out_steps=64)
+
+
+def test_functions_are_summed_in_vectors_where_a_probe_says_so() -> None:
+    calls = with_variables(joined_sums(256, "sum(exp(A[m, n] * B[n]))"), exp_vector_seconds=8e-9)
+    alone = seconds(calls, exp_scalar_seconds=1e-8)
+    assert seconds(calls, exp_scalar_seconds=1e-8, exp_summed_seconds=1e-9) < alone / 4
+
+
+def test_sums_of_short_loops_that_are_written_out_stay_in_registers() -> None:
+    """Eight rows of a vector have a register each; of 64 there are more than a compiler writes out, and those that are cut are stored."""
+    assert seconds(short_sums(), written_out_sums=32) < seconds(short_sums()) / 2
+    assert seconds(short_sums(64), written_out_sums=32) == seconds(short_sums(64))
 
 
 def test_what_a_loop_does_not_move_is_read_again_before_sums_are_spilled() -> None:

@@ -18,11 +18,12 @@ from ...formats.workload import Workload
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
-from . import foresight
+from . import foresight, sum_probes
 from .caches import Cache, caches
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
 from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
+from .sum_probes import SumBench
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
 """The latency of a memory whose reads and writes have ports of their own."""
@@ -113,6 +114,9 @@ class _Session:
         self.probes |= dict(self._memories())
         core = CoreBench(self.bench, self._outside())
         self.probes |= {f"core {name}": probe for name, probe in core.probes()}
+        sums = SumBench(self.bench)
+        self.probes |= {f"core {name}": probe for name, probe in sums.operations()}
+        self.probes |= {f"sums {name}": probe for name, probe in sums.lengths()}
         beyond = {cache.name: self._working_set(cache) for cache in self.levels[:-1]}
         sizes = {NEAR: NEAR_BYTES, **beyond, "MainMemory": self._outside()}
         self.probes |= {f"stream {name}": core.stream(size) for name, size in sizes.items()}
@@ -293,6 +297,7 @@ class _Session:
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result |= dict(self.overlap_losses())
         result["lookahead_operations"] = self.lookahead_operations()
+        result |= sum_probes.figures(lambda name: 1 / self.rate(f"sums {name}").value, result)
         if any(name.startswith("ahead ") for name in self.probes):
             result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value)
         if self.counts:

@@ -16,6 +16,8 @@ from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
+from .compiler.joined_sums import compiled
+from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
@@ -101,7 +103,7 @@ def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTi
 
 def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
     """The same for a kernel in normal form."""
-    nest = with_pairs_written_out(as_taken(nest))
+    nest = as_written_out(with_pairs_written_out(as_taken(nest)), machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     parts: list[BlockTime] = []
@@ -221,7 +223,7 @@ class _Timing:
     def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases, float]]:
         """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""
         found = [
-            (block, [(part, Straight(self.machine, self.nest, self.registers, case)) for part, case in block.cases()])
+            (block, [(part, compiled(Straight(self.machine, self.nest, self.registers, case))) for part, case in block.cases()])
             for block in blocks(self.nest, body)
         ]
         done = [sum(part * code.issued for part, code in cases) * block.trips * block.entries for block, cases in found]

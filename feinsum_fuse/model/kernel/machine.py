@@ -191,6 +191,17 @@ class Machine:
         return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
 
     @cached_property
+    def joins_sums(self) -> bool:
+        """Whether the compiler adds up a loop over scalars in vectors; else a core that sees ahead overlaps two or three of its sums."""
+        return self.variable("summed_seconds", math.inf) < self.seconds("multiply_add_latency") / 4
+
+    @cached_property
+    def joins_calls(self) -> bool:
+        """Whether it makes vectors of such a loop that calls a function, too."""
+        alone = self.variable("exp_scalar_seconds", 0.0)
+        return self.variable("exp_summed_seconds", math.inf) < alone / 2
+
+    @cached_property
     def levels(self) -> tuple[MemoryLevel, ...]:
         """Caches from the innermost, then the global memory; each with what it delivers to the one within."""
         found: list[MemoryLevel] = []

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
 from pymbolic.primitives import Product
 
 from ...formats.language.reductions import ADD, REDUCTIONS
@@ -21,6 +20,8 @@ from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
+from .compiler.scalar_vectors import ScalarVectors
+from .compiler.sum_vectors import SumVectors
 from .held_values import held_at_once
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
@@ -36,14 +37,39 @@ class Straight:
     registers: frozenset[str]
     """The private tiles that live in registers."""
     block: BasicBlock
+    summed: int = 1
+    """Lanes of the vectors in which the compiler adds up what a loop over scalars sums (:mod:`.compiler.joined_sums`)."""
+
+    @kept_property
+    def scalars(self) -> ScalarVectors:
+        """What becomes of scalars in written-out loops."""
+        return ScalarVectors(self.machine, self.nest, self.registers)
+
+    @kept_property
+    def sums(self) -> SumVectors:
+        """What sums in vectors take."""
+        return SumVectors(self.machine, self.nest, self.block)
 
     def seconds(self, between: float = 0.0) -> float:
         """One core's time for all entries of the block, data being in the nearest cache; ``between`` two entries are so many operations of
         other blocks.
         """
-        once = self.block.trips * self.iteration + self._outside
-        once = max(once, self._chained(between), self._apart(between), self._around)
+        once = self._working + self._outside
+        if self.summed == 1:
+            once = max(once, self._chained(between), self._apart(between), self._around)
         return max(once, self._issuing) * self.block.entries
+
+    @property
+    def _working(self) -> float:
+        """Seconds of an entry's operations."""
+        if self.summed == 1:
+            return self.block.trips * self.iteration
+        return self.sums.seconds(self.summed, self.iteration, replace(self, summed=1).iteration)
+
+    @property
+    def is_worth_gathering(self) -> bool:
+        """Whether a compiler makes these vectors of sums although some of their elements lie apart."""
+        return self.sums.are_worth(self._counts.gathered)
 
     @property
     def iteration(self) -> float:
@@ -55,6 +81,7 @@ class Straight:
             self.arithmetic * second("mixed_addition"),
             self.loads * second("load") + self._counts.split_loads * (second("split_load") - second("load")),
             self.packed * second("pack"),
+            self._counts.gathered * second("gathered"),
             self._counts.updates * second("vector_memory_update"),
             self._turned * second("spilled"),
             self._counts.storing(self.machine) + self.spilled * second("store"),
@@ -102,19 +129,21 @@ class Straight:
     @property
     def lanes(self) -> int:
         """Elements that one operation works on, the compiler's own vectors counted."""
-        return max(max(line.width, self._joined(line) if line.lane is None else 1, self.vectorised) for line in self.block.lines)
+        return max(max(line.width, self.scalars.joined(line) if line.lane is None else 1, self.vectorised) for line in self.block.lines)
 
     @kept_property
     def vectorised(self) -> int:
-        """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another."""
+        """Lanes that the compiler makes of a scalar loop whose iterations are independent and next to one another, or are summed."""
         loop = self.block.loop
+        if self.summed > 1:
+            return self.summed
         if loop is None or not self._is_independent:
             return 1
         for line in self.block.lines:
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             if stride(self.nest, line.statement.target, loop.name) != 1 or any(step not in (0, 1) for step in steps):
                 return 1
-        return self._native(self.block.lines[0])
+        return self.scalars.native(self.block.lines[0])
 
     @kept_property
     def _is_independent(self) -> bool:
@@ -125,22 +154,11 @@ class Straight:
         for line in self.block.lines:
             if line.lane is not None or line.unrolled or line.statement.guards or not stride(self.nest, line.statement.target, loop.name):
                 return False
-            if not all(self.machine.is_vectorised(name) for name, _ in self._operations_of(line) if name not in ONE_INSTRUCTION):
+            if not all(self.machine.is_vectorised(name) for name, _ in self.operations_of(line) if name not in ONE_INSTRUCTION):
                 return False
         return True
 
-    def _native(self, line: CodeLine) -> int:
-        return max(1, self.machine.lanes * 4 // self._itemsize(line))
-
-    def _itemsize(self, line: CodeLine) -> int:
-        return self._element(line.statement.target)
-
-    def _element(self, place: Place) -> int:
-        """Bytes of an element."""
-        known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
-        return int(np.dtype(known.dtype).itemsize)
-
-    def _operations_of(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
+    def operations_of(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
         does not move once before the loop.
         """
@@ -158,7 +176,7 @@ class Straight:
     def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
         """The operations of a statement's value, its variables, and the longest path of functions of functions."""
         places = line.statement.operands
-        narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self._element(place) < self._itemsize(line))
+        narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self.scalars.element(place) < self.scalars.itemsize(line))
         return counted_operations(line.statement.value, alike(places), narrow)
 
     def _moving(self, line: CodeLine) -> Callable[[frozenset[str]], frozenset[str]]:
@@ -170,45 +188,16 @@ class Straight:
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
         if line.lane is None:
-            return 1 / max(self.vectorised, self._joined(line))
-        return max(1.0, line.width / self._native(line))
-
-    def _joined(self, line: CodeLine) -> int:
-        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
-        places = (line.statement.target, *line.statement.operands)
-        for loop in reversed(line.unrolled):
-            steps = [stride(self.nest, place, loop.name) for place in places]
-            if steps[0] == 1 and all(step in (0, 1) for step in steps) and loop.name not in line.guarded:
-                return int(min(self._native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
-        return 1
-
-    def _calls_are_joined(self, line: CodeLine) -> bool:
-        """Whether the compiler joins calls of an unrolled loop to calls on vectors: their arguments are neighbours."""
-        return any(
-            loop.name not in line.guarded and 1 in {stride(self.nest, place, loop.name) for place in line.statement.operands}
-            for loop in line.unrolled
-        )
-
-    def _gathered(self, line: CodeLine) -> int:
-        """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
-        if line.lane is not None:
-            return 1
-        copies = 1
-        for loop in line.unrolled:
-            if loop.name in line.statement.target.loops and loop.name not in line.guarded:
-                copies *= loop.extent or 1
-        return int(min(self._native(line), 1 << (copies.bit_length() - 1)))
+            return 1 / max(self.vectorised, self.scalars.joined(line))
+        return max(1.0, line.width / self.scalars.native(line))
 
     def _split(self, line: CodeLine, place: Place) -> float:
         """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell."""
         loop = line.lane or self.block.loop
         assert loop is not None
         lanes = line.width if line.lane is not None else self.vectorised
-        piece = min(lanes, self._native(line)) * self._element(place)
+        piece = min(lanes, self.scalars.native(line)) * self.scalars.element(place)
         return split(self.nest, place, loop.name, piece, int(self.machine.figure("line_bytes")))
-
-    def _is_joined(self, line: CodeLine, place: Place) -> bool:
-        return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
 
     @kept_property
     def _written(self) -> frozenset[str]:
@@ -231,8 +220,12 @@ class Straight:
 
     def _compute(self, line: CodeLine, counts: CodeCounts) -> None:
         reduce = line.statement.reduce
+        if (folded := self.scalars.folded(line)) > 1:
+            assert reduce is not None
+            counts.fold(self.machine, REDUCTIONS[reduce].cost, folded, line.copies / folded)
+            return
         pieces = self._pieces(line) * line.copies
-        found = self._operations_of(line)
+        found = self.operations_of(line)
         if reduce is not None and REDUCTIONS[reduce].cost is None:
             # A multiplication that comes last becomes one operation with the addition.
             counts.arithmetic += pieces
@@ -249,7 +242,7 @@ class Straight:
                 continue
             if line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 seconds = times / self._pieces(line) * line.width * self.machine.function(name, 1)
-            elif line.lane is None and (self._is_independent or (self.machine.is_vectorised(name) and self._calls_are_joined(line))):
+            elif line.lane is None and self.summed == 1 and (self._is_independent or self.scalars.calls_are_joined(line, name)):
                 seconds = times / self._pieces(line) * self.machine.looped(name)
             else:
                 seconds = times * self.machine.function(name, lanes)
@@ -286,13 +279,17 @@ class Straight:
                 loads = count * self._pieces(line)
                 counts.split_loads += loads * self._split(line, place) if repeated else 0.0
             elif line.is_transposed:
-                moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
+                moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
                 loads = packs = count * self._filled(line)
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
-            loads /= self._joined(line) if line.distinct(place) > 1 and self._is_joined(line, place) else 1
+            if self.summed == 1:
+                loads /= self.scalars.joined(line) if line.distinct(place) > 1 and self.scalars.is_joined(line, place) else 1
+            elif stride(self.nest, place, loop.name) != 1:
+                loads = 0.0
+                counts.gathered += count / self.sums.shared(place, self._written)
             if self.vectorised > 1 and stride(self.nest, place, loop.name) == 1:
                 counts.split_loads += loads * self._split(line, place)
         if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
@@ -307,24 +304,25 @@ class Straight:
     def _store(self, line: CodeLine, counts: CodeCounts) -> None:
         target = line.statement.target
         count = float(line.distinct(target))
-        pieces = max(1.0, line.width / self._native(line)) if line.lane is not None else 1 / self.vectorised
+        pieces = max(1.0, line.width / self.scalars.native(line)) if line.lane is not None else 1 / self.vectorised
         if target.source in self.registers or (line.statement.reduce and self._is_promoted(line)):
-            counts.live += count * pieces / self._gathered(line) if line.statement.reduce else 0
+            registers = count if self.summed > 1 else count * pieces / self.scalars.gathered(line)
+            counts.live += registers if line.statement.reduce else 0
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
         lanes = max(line.width, self.vectorised) if step == 1 else 1
         stores = count * (pieces if step == 1 else self._filled(line))
-        narrow = stores if step == 1 and lanes <= self._native(line) // 2 else 0.0
+        narrow = stores if step == 1 and lanes <= self.scalars.native(line) // 2 else 0.0
         if line.is_transposed and step == 1:
-            moves, blocks = BlockMoves.of(line, self._native(line)), count / line.counts[columns_of(line).name]
+            moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
             stores, narrow = blocks * moves.vectors, blocks * moves.narrow
         if step != 1:
             # Lanes that share a line leave together.
-            alone = stores * min(1.0, abs(step or 1) * self._element(target) / self.machine.figure("line_bytes"))
+            alone = stores * min(1.0, abs(step or 1) * self.scalars.element(target) / self.machine.figure("line_bytes"))
             narrow = stores - alone
             counts.packed += stores
-            counts.lane_stores += alone if line.width > self._native(line) // 2 else 0.0
-            counts.narrow_lane_stores += 0.0 if line.width > self._native(line) // 2 else alone
+            counts.lane_stores += alone if line.width > self.scalars.native(line) // 2 else 0.0
+            counts.narrow_lane_stores += 0.0 if line.width > self.scalars.native(line) // 2 else alone
         counts.stores += stores
         counts.narrow_stores += narrow
         counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
@@ -427,7 +425,8 @@ class Straight:
         for line in self.block.lines:
             if line.statement.reduce is None or (loop is not None and loop.name not in line.statement.target.loops):
                 continue
-            updates = line.copies / line.distinct(line.statement.target)
+            folded = self.scalars.folded(line)
+            updates = math.log2(folded) + 1 if folded > 1 else line.copies / line.distinct(line.statement.target)
             longest = max(longest, updates * self._register_latency(line)) if updates > 1 else longest
         return self.block.trips * self._seen(longest, self.issued + (0.0 if loop else between)) if longest else 0.0
 
@@ -470,7 +469,7 @@ class Straight:
     def _lanes_of(self, line: CodeLine) -> int:
         """Elements of a vector of functions, in those of 32 bits, as those of the calibration are; 1 of a scalar."""
         lanes = line.width * self.vectorised
-        return max(2, lanes * self._itemsize(line) // 4) if lanes > 1 else 1
+        return max(2, lanes * self.scalars.itemsize(line) // 4) if lanes > 1 else 1
 
     @property
     def _around(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -178,6 +179,8 @@ class CodeCounts:
     loads: float = 0.0
     stores: float = 0.0
     packed: float = 0.0
+    gathered: float = 0.0
+    """Elements that lie apart and are put into vectors of sums."""
     lane_stores: float = 0.0
     """Elements that are stored from vectors to lines of their own."""
     narrow_lane_stores: float = 0.0
@@ -190,6 +193,19 @@ class CodeCounts:
     """Vectors of operands that the loop does not move."""
     updates: float = 0.0
     """Vectors in memory that are changed where they are."""
+
+    def fold(self, machine: Machine, cost: str | None, lanes: int, times: float) -> None:
+        """So many times the lanes of a vector are combined by halves, and the last of them with what was there: by additions, or by a
+        function.
+        """
+        halves = math.log2(lanes)
+        self.packed += times * halves
+        if cost is None:
+            self.arithmetic += times * (halves + 1)
+            self.additions += times * (halves + 1)
+        else:
+            self.functions += times * (halves * machine.function(cost, lanes // 2) + machine.function(cost, 1))
+            self.other += times * (halves + 1)
 
     def storing(self, machine: Machine) -> float:
         """Seconds in which the stores of an iteration leave the core."""

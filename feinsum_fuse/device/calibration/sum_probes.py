@@ -1,0 +1,102 @@
+"""Kernels that tell what a compiler makes of sums: of those over scalars, and of those that short loops go on with.
+
+One that takes additions for exact joins scalars to vectors and adds up their lanes at the end. One that writes out short loops before it
+looks for sums to keep finds a place of its own for each, and keeps it in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+from ...codegen.executable import Executable
+from ..runtime.loaded_executable import Loaded, queue_of
+from .probes import Bench, Probe, source_of
+
+SUMMED = 256
+"""Neighbours that a sum is of."""
+ADDED_UP = 16
+"""Elements of a sum that is hardly more than its lanes."""
+SUMS = 16
+"""Of the same length one after another."""
+KEPT_SUMS = (8, 16, 32)
+"""Sums of vectors that a short loop goes on with, each time it is entered."""
+APART_STEPS = (64, 128, 256)
+"""Elements of a sum of which one operand's lie apart: as many as a compiler may write out."""
+APART = 17
+"""Elements from one of these to the next: lines of 64 bytes never meet."""
+ENTERED = 64
+BYTES = 64 << 10
+"""Of the probes' memory, which the nearest cache holds as far as it is touched."""
+_HEAD = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
+{
+    __global REAL *q = (__global REAL *) y;
+    for (int r = 0; r < repeats; ++r)
+    {
+        // Another place each time, so that no sum is the one before.
+        __global REAL const *p = (__global REAL const *) x + (r & 3) * 16;
+        %s
+    }
+}
+"""
+_SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
+_KEPT = "for (int k = 0; k < n; ++k) for (int j = 0; j < {}; ++j) y[j] = y[j] + p[j * 64 + k] * x[k];"
+
+
+class SumBench:
+    """Makes these probes for the vectors of a bench, and for scalars."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
+
+    def operations(self) -> Iterator[tuple[str, Probe]]:
+        """(name, probe) of what has a time in the model."""
+        for name, each in (("summed", SUMMED), ("exp_summed", SUMMED), ("folded_sum", 1)):
+            yield name, self.scalars.probe(self._sums, f"probe_{name}", 1, SUMS, SUMS * each, BYTES)
+        yield "gathered", self._apart(APART_STEPS[0])
+
+    def lengths(self) -> Iterator[tuple[str, Probe]]:
+        """(name, probe) of what tells how much is written out."""
+        yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
+        yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
+
+    def _apart(self, count: int) -> Probe:
+        return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
+
+    def _kept(self, count: int) -> Probe:
+        return self.bench.probe(self._vectors, f"probe_kept_{count}", 1, ENTERED, ENTERED * count, BYTES)
+
+    @cached_property
+    def _sums(self) -> Loaded:
+        near, apart = "p[j * 16 + i] * p[i + 4096]", f"p[i] * p[j + i * {APART} + 4096]"
+        bodies = {"summed": _SUM.format(SUMMED, near), "folded_sum": _SUM.format(ADDED_UP, near)}
+        bodies["exp_summed"] = _SUM.format(SUMMED, "exp(p[j * 16 + i] - p[8192])")
+        bodies |= {f"apart_{count}": _SUM.format(count, apart) for count in APART_STEPS}
+        return self._loaded(self.scalars, bodies)
+
+    @cached_property
+    def _vectors(self) -> Loaded:
+        return self._loaded(self.bench, {f"kept_{count}": _KEPT.format(count) for count in KEPT_SUMS})
+
+    def _loaded(self, bench: Bench, bodies: dict[str, str]) -> Loaded:
+        text = "".join(_HEAD % item for item in bodies.items())
+        source = source_of(text, bench.dtype, bench.lanes, bench.group, bench.line)
+        return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)
+
+
+def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict[str, float]:
+    """What these probes say: of a sum in vectors what each element takes, adding up the lanes left out; how many sums a compiler keeps in
+    registers that it writes out itself, and how long a loop is that it writes out (1 if none).
+
+    ``seconds``: of one update, or of one step; ``known``: ``<name>_seconds`` of operations, those of this module among them.
+    """
+    whole, lanes, gathered = (known[f"{name}_seconds"] for name in ("summed", "folded_sum", "gathered"))
+    update, latency = (known[f"{name}_seconds"] for name in ("vector_memory_update", "multiply_add_latency"))
+    summed = max(0.0, SUMMED * whole - lanes) / (SUMMED - ADDED_UP)
+    kept = [count for count in KEPT_SUMS if seconds(f"copies {count}") < update / 2]
+    # A core that sees ahead overlaps two or three sums that keep their order.
+    steps = [count for count in APART_STEPS if (gathered if count == APART_STEPS[0] else seconds(f"steps {count}")) < latency / 4]
+    return {"summed_seconds": summed, "written_out_sums": float(max(kept, default=1)), "written_out_steps": float(max(steps, default=1))}

@@ -1,0 +1,40 @@
+"""Sums of loops over scalars that a compiler adds up in vectors, in an order of its own: what it may depends on what it takes for exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....formats.language.reductions import ADD
+from ..basic_blocks import CodeLine
+from ..straight_code import Straight
+from ..value_operations import is_call
+
+
+def compiled(code: Straight) -> Straight:
+    """The code with its sums in vectors, if the compiler makes them and they are faster."""
+    lanes = _lanes(code)
+    if lanes == 1:
+        return code
+    other = replace(code, summed=lanes)
+    return min(code, other, key=lambda one: one.seconds()) if other.is_worth_gathering else code
+
+
+def _lanes(code: Straight) -> int:
+    """Elements that are added up at a time; 1 where sums keep their order."""
+    loop, machine = code.block.loop, code.machine
+    if loop is None or len(loop.limits) > 1 or not machine.joins_sums:
+        return 1
+    lines, longest = code.block.lines, min(code.scalars.native(line) for line in code.block.lines)
+    summed = code.block.trips * max(line.copies for line in lines)
+    if not all(_is_joined(code, line, loop.name) for line in lines) or summed < longest * (2 if loop.limits else 1):
+        return 1
+    return min(longest, 1 << (int(max(1.0, code.block.trips)).bit_length() - 1))
+
+
+def _is_joined(code: Straight, line: CodeLine, loop: str) -> bool:
+    """Whether iterations of a statement may be those of a vector: it adds to one place, or fills one that its own iteration reads."""
+    if line.lane is not None or line.statement.guards or line.guarded or loop in line.statement.target.loops:
+        return False
+    if line.statement.reduce not in (None, ADD.name):
+        return False
+    return code.machine.joins_calls or not any(is_call(name) for name, _ in code.operations_of(line))

@@ -1,0 +1,75 @@
+"""Vectors that a compiler makes of the scalars of loops that are written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....schedule.statement import Place
+from ....schedule.tree.nest import Nest
+from ..basic_blocks import CodeLine, stride
+from ..machine import Machine
+
+
+@dataclass(frozen=True)
+class ScalarVectors:
+    """What becomes of the scalars of one kernel's statements."""
+
+    machine: Machine
+    nest: Nest
+    registers: frozenset[str]
+    """The private tiles that live in registers."""
+
+    def native(self, line: CodeLine) -> int:
+        """Elements of a statement's result in a vector of the hardware."""
+        return max(1, self.machine.lanes * 4 // self.itemsize(line))
+
+    def itemsize(self, line: CodeLine) -> int:
+        """Bytes of its result."""
+        return self.element(line.statement.target)
+
+    def element(self, place: Place) -> int:
+        """Bytes of an element."""
+        known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
+        return int(np.dtype(known.dtype).itemsize)
+
+    def joined(self, line: CodeLine) -> int:
+        """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
+        places = (line.statement.target, *line.statement.operands)
+        for loop in reversed(line.unrolled):
+            steps = [stride(self.nest, place, loop.name) for place in places]
+            if steps[0] == 1 and all(step in (0, 1) for step in steps) and loop.name not in line.guarded:
+                return int(min(self.native(line), 1 << ((loop.extent or 1).bit_length() - 1)))
+        return 1
+
+    def calls_are_joined(self, line: CodeLine, name: str) -> bool:
+        """Whether the compiler joins calls of a function in an unrolled loop to calls on vectors: their arguments are neighbours."""
+        return self.machine.is_vectorised(name) and any(
+            loop.name not in line.guarded and 1 in {stride(self.nest, place, loop.name) for place in line.statement.operands}
+            for loop in line.unrolled
+        )
+
+    def gathered(self, line: CodeLine) -> int:
+        """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
+        if line.lane is not None:
+            return 1
+        copies = 1
+        for loop in line.unrolled:
+            if loop.name in line.statement.target.loops and loop.name not in line.guarded:
+                copies *= loop.extent or 1
+        return int(min(self.native(line), 1 << (copies.bit_length() - 1)))
+
+    def is_joined(self, line: CodeLine, place: Place) -> bool:
+        """Whether copies of a statement read neighbours there."""
+        return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
+
+    def folded(self, line: CodeLine) -> int:
+        """Lanes of a vector of partial results that are combined by halves; 1 where a statement does something else."""
+        if line.statement.role != "combine" or line.lane is not None or line.statement.operands[0].source not in self.registers:
+            return 1
+        for loop in line.unrolled:
+            lanes, place = loop.extent or 1, line.statement.operands[0]
+            if lanes > 1 and not lanes & (lanes - 1) and stride(self.nest, place, loop.name) == 1 and loop.name not in line.guarded:
+                return 1 if loop.name in line.statement.target.loops else min(lanes, self.native(line))
+        return 1

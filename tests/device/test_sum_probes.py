@@ -1,0 +1,47 @@
+"""What a compiler makes of sums, as probes of a calibration say."""
+
+from __future__ import annotations
+
+import pytest
+
+from feinsum_fuse.device.calibration.probes import Bench, sample_in_turns
+from feinsum_fuse.device.calibration.sum_probes import SumBench, figures
+from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.model.processor import CYCLES, FIGURES
+
+KNOWN = {f"{name}_seconds": seconds for name, seconds in (("summed", 8e-11), ("folded_sum", 4e-9), ("gathered", 2e-10))} | {
+    "vector_memory_update_seconds": 4e-10,
+    "multiply_add_latency_seconds": 1e-9,
+}
+"""On a compiler that makes vectors of sums: 256 elements take 20.48 ns, four of them for the lanes."""
+
+
+def test_a_step_is_what_is_left_without_the_lanes() -> None:
+    found = figures(lambda name: 1e-10, KNOWN)
+    assert found["summed_seconds"] == pytest.approx((256 * 8e-11 - 4e-9) / 240)
+    assert found["written_out_sums"] == 32
+    assert found["written_out_steps"] == 256
+
+
+def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
+    def seconds(name: str) -> float:
+        kind, count = name.split()
+        return (5e-10 if int(count) > 16 else 1e-10) if kind == "copies" else 1e-9
+
+    found = figures(seconds, KNOWN)
+    assert found["written_out_sums"] == 16
+    assert found["written_out_steps"] == 64, "the shortest of these sums is the one whose time the model has"
+    kept = figures(seconds, KNOWN | {"gathered_seconds": 5e-10, "vector_memory_update_seconds": 1e-10})
+    assert (kept["written_out_sums"], kept["written_out_steps"]) == (1, 1)
+
+
+def test_its_probes_run_and_have_the_names_of_the_model() -> None:
+    bench = SumBench(Bench(find_device(), "float32", 4))
+    operations, lengths = dict(bench.operations()), dict(bench.lengths())
+    for probe in (*operations.values(), *lengths.values()):
+        probe.repeats = 1
+    sample_in_turns((*operations.values(), *lengths.values()), 0.01)
+    known = {f"{name}_seconds": 1 / probe.rate().value for name, probe in operations.items()}
+    found = figures(lambda name: 1 / lengths[name].rate().value, KNOWN | known)
+    assert set(operations) - {"exp_summed"} <= set(CYCLES)
+    assert set(found) - {"summed_seconds"} <= set(FIGURES)
