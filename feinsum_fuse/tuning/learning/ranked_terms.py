@@ -36,7 +36,7 @@ def _terms(time: KernelTime, levels: list[str]) -> Iterator[tuple[str, float]]:
     yield "launches", time.launches / whole
     yield "waking", time.waking / whole
     yield "queued", sum(part.queued for part in parts) / whole
-    yield "not overlapping", sum(part.seconds + part.queued - max(part.core, *part.memory.values()) for part in parts) / whole
+    yield "not overlapping", sum(part.seconds + part.queued - max((part.core, *part.memory.values())) for part in parts) / whole
     yield "loads", math.log2(1 + sum(part.code.loads for part in parts) / arithmetic)
     yield "stores", math.log2(1 + sum(part.code.stores for part in parts) / arithmetic)
     yield "lanes", sum(weighted(part.code.lanes, part) for part in parts)

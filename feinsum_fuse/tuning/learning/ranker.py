@@ -94,8 +94,11 @@ def _leaf(node: RankingNode, row: Sequence[float]) -> float:
     return node
 
 
-def learned(lessons: Sequence[Lesson], seed: int = 0) -> Ranker:
-    """Trees fitted to some workloads. Raises :class:`~feinsum_fuse.errors.SearchError` without LightGBM."""
+def learned(lessons: Sequence[Lesson]) -> Ranker:
+    """Trees fitted to some workloads; nothing is drawn, so that their order is of no account.
+
+    Raises :class:`~feinsum_fuse.errors.SearchError` without LightGBM.
+    """
     try:
         import lightgbm
     except (ImportError, OSError) as error:  # without its library of threads
@@ -115,10 +118,6 @@ def learned(lessons: Sequence[Lesson], seed: int = 0) -> Ranker:
         "num_leaves": LEAVES,
         "min_data_in_leaf": SMALLEST_LEAF,
         "lambda_l2": SHRINKAGE,
-        "feature_fraction": 0.7,
-        "bagging_fraction": 0.8,
-        "bagging_freq": 1,
-        "seed": seed,
         "deterministic": True,
         "num_threads": 1,
         "verbose": -1,
