@@ -18,11 +18,11 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.77, 1.32, 767),
-    "narrow vectors": Residuals(0.81, 1.24, 1191),
-    "scalars": Residuals(0.75, 1.22, 417),
-    "own caches": Residuals(0.73, 1.37, 178),
-    "shared memory": Residuals(0.62, 1.10, 191),
+    "full vectors": Residuals(0.77, 1.26, 764),
+    "narrow vectors": Residuals(0.81, 1.23, 1189),
+    "scalars": Residuals(0.75, 1.20, 416),
+    "own caches": Residuals(0.72, 1.26, 186),
+    "shared memory": Residuals(0.67, 1.12, 189),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
@@ -30,7 +30,7 @@ RESIDUALS: dict[str, Residuals] = {
 Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each set. Workloads whose times are
 not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A time is known as well as its
 runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in between counts. Each workload
-weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 19 % in all are left out: with these the
+weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 20 % in all are left out: with these the
 intervals that the other workloads make hold eight tenths of a workload, the mean over workloads. The noise of the calibration is among
 them.
 """
