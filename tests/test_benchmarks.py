@@ -12,8 +12,9 @@ import pytest
 
 from benchmarks import bytes, catalogue, kept_runs
 from benchmarks.ceiling.mixes import disassembled
-from benchmarks.fidelity import cases
+from benchmarks.fidelity import cases, figures
 from feinsum_fuse.device.catalogue import devices, find_device
+from feinsum_fuse.report.agreement import Agreement
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 WITH_NAMES = [path for path in sorted(FOLDER.rglob("*.py")) if any(f'nargs="{count}"' in path.read_text() for count in "*+")]
@@ -68,6 +69,22 @@ def test_kernels_are_timed_on_the_runtime_that_was_calibrated(monkeypatch: pytes
     info = f"Cores on a board (cpu, 2 units) on {device.platform.name}, driver 1 on 2"
     (tmp_path / "here" / "device.yaml").write_text(f"# Measured by feinsum-fuse calibrate on {info}.\n# Rates, driver, and so on.\n")
     assert find_device(cases.Device("here").opencl_device) == device
+
+
+def test_figures_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A workload is kept as soon as it is predicted, and predicted again where other values are tried."""
+    asked: list[str] = []
+    monkeypatch.setattr(figures, "RESULTS", tmp_path / "figures.json")
+    some = [Agreement.of([1, 2], [1, 4])] * len(figures.TRIED)
+    monkeypatch.setattr(figures, "agreements", lambda device, case: asked.append(case) or some)
+    measured = [cases.Device("epyc_zen5")]
+    count = figures.predict(measured, 0, anew=False)
+    assert count > 20 and not asked
+    assert figures.predict(measured, 60, anew=False) == 0 and len(asked) == count
+    assert figures.predict(measured, 60, anew=False) == 0 and len(asked) == count
+    assert "epyc_zen5, 31" in figures.report() and "1.000, 25.0%" in figures.report()
+    monkeypatch.setattr(figures, "TRIED", ({}, {"cache_share": 0.9}))
+    assert figures.predict(measured, 0, anew=False) == count
 
 
 def test_the_front_page_has_the_results_that_are_committed(root: Path) -> None:
