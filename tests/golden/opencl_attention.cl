@@ -18,6 +18,13 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 #define set_float8(space, at, value) vstore8(value, 0, at)
 #endif
 
+#ifndef mixed_float4
+#ifdef __clang__
+#define mixed_float4(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define mixed_float4(one, other, ...) shuffle2(one, other, (uint4)(__VA_ARGS__))
+#endif
+#endif
 /* A block of a matrix, transposed; what is no whole block goes element by element. */
 static inline void vstoreblock_local_global_float4_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
@@ -32,19 +39,28 @@ static inline void vstoreblock_local_global_float4_at(__local float *to, __globa
   float4 row1 = get_float4(__global, from + from_row);
   float4 row2 = get_float4(__global, from + 2 * from_row);
   float4 row3 = get_float4(__global, from + 3 * from_row);
-  float4 stage0_0, stage0_1, stage0_2, stage0_3;
-  stage0_0.even = row0.lo; stage0_0.odd = row2.lo; stage0_1.even = row0.hi; stage0_1.odd = row2.hi;
-  stage0_2.even = row1.lo; stage0_2.odd = row3.lo; stage0_3.even = row1.hi; stage0_3.odd = row3.hi;
-  float4 stage1_0, stage1_1, stage1_2, stage1_3;
-  stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_2.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_2.hi;
-  stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_3.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_3.hi;
-  set_float4(__local, to, stage1_0);
-  set_float4(__local, to + to_row, stage1_1);
-  set_float4(__local, to + 2 * to_row, stage1_2);
-  set_float4(__local, to + 3 * to_row, stage1_3);
+  float4 step0 = mixed_float4(row0, row1, 0, 4, 1, 5);
+  float4 step1 = mixed_float4(row0, row1, 2, 6, 3, 7);
+  float4 step2 = mixed_float4(row2, row3, 0, 4, 1, 5);
+  float4 step3 = mixed_float4(row2, row3, 2, 6, 3, 7);
+  float4 step4 = mixed_float4(step0, step2, 0, 1, 4, 5);
+  float4 step5 = mixed_float4(step0, step2, 2, 3, 6, 7);
+  float4 step6 = mixed_float4(step1, step3, 0, 1, 4, 5);
+  float4 step7 = mixed_float4(step1, step3, 2, 3, 6, 7);
+  set_float4(__local, to, step4);
+  set_float4(__local, to + to_row, step5);
+  set_float4(__local, to + 2 * to_row, step6);
+  set_float4(__local, to + 3 * to_row, step7);
 }
 #define vstoreblock_local_global_float4(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float4_at(&(to), &(from), to_row, from_row, rows, columns)
 
+#ifndef mixed_float8
+#ifdef __clang__
+#define mixed_float8(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define mixed_float8(one, other, ...) shuffle2(one, other, (uint8)(__VA_ARGS__))
+#endif
+#endif
 /* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap. */
 static inline void vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
@@ -71,29 +87,38 @@ static inline void vstoreblock_local_global_float8_at(__local float *to, __globa
   float8 row5 = get_float8(__global, from + 5 * from_row);
   float8 row6 = get_float8(__global, from + 6 * from_row);
   float8 row7 = get_float8(__global, from + 7 * from_row);
-  float8 stage0_0, stage0_1, stage0_2, stage0_3, stage0_4, stage0_5, stage0_6, stage0_7;
-  stage0_0.even = row0.lo; stage0_0.odd = row4.lo; stage0_1.even = row0.hi; stage0_1.odd = row4.hi;
-  stage0_2.even = row1.lo; stage0_2.odd = row5.lo; stage0_3.even = row1.hi; stage0_3.odd = row5.hi;
-  stage0_4.even = row2.lo; stage0_4.odd = row6.lo; stage0_5.even = row2.hi; stage0_5.odd = row6.hi;
-  stage0_6.even = row3.lo; stage0_6.odd = row7.lo; stage0_7.even = row3.hi; stage0_7.odd = row7.hi;
-  float8 stage1_0, stage1_1, stage1_2, stage1_3, stage1_4, stage1_5, stage1_6, stage1_7;
-  stage1_0.even = stage0_0.lo; stage1_0.odd = stage0_4.lo; stage1_1.even = stage0_0.hi; stage1_1.odd = stage0_4.hi;
-  stage1_2.even = stage0_1.lo; stage1_2.odd = stage0_5.lo; stage1_3.even = stage0_1.hi; stage1_3.odd = stage0_5.hi;
-  stage1_4.even = stage0_2.lo; stage1_4.odd = stage0_6.lo; stage1_5.even = stage0_2.hi; stage1_5.odd = stage0_6.hi;
-  stage1_6.even = stage0_3.lo; stage1_6.odd = stage0_7.lo; stage1_7.even = stage0_3.hi; stage1_7.odd = stage0_7.hi;
-  float8 stage2_0, stage2_1, stage2_2, stage2_3, stage2_4, stage2_5, stage2_6, stage2_7;
-  stage2_0.even = stage1_0.lo; stage2_0.odd = stage1_4.lo; stage2_1.even = stage1_0.hi; stage2_1.odd = stage1_4.hi;
-  stage2_2.even = stage1_1.lo; stage2_2.odd = stage1_5.lo; stage2_3.even = stage1_1.hi; stage2_3.odd = stage1_5.hi;
-  stage2_4.even = stage1_2.lo; stage2_4.odd = stage1_6.lo; stage2_5.even = stage1_2.hi; stage2_5.odd = stage1_6.hi;
-  stage2_6.even = stage1_3.lo; stage2_6.odd = stage1_7.lo; stage2_7.even = stage1_3.hi; stage2_7.odd = stage1_7.hi;
-  set_float8(__local, to, stage2_0);
-  set_float8(__local, to + to_row, stage2_1);
-  set_float8(__local, to + 2 * to_row, stage2_2);
-  set_float8(__local, to + 3 * to_row, stage2_3);
-  set_float8(__local, to + 4 * to_row, stage2_4);
-  set_float8(__local, to + 5 * to_row, stage2_5);
-  set_float8(__local, to + 6 * to_row, stage2_6);
-  set_float8(__local, to + 7 * to_row, stage2_7);
+  float8 step0 = mixed_float8(row0, row1, 0, 8, 1, 9, 4, 12, 5, 13);
+  float8 step1 = mixed_float8(row0, row1, 2, 10, 3, 11, 6, 14, 7, 15);
+  float8 step2 = mixed_float8(row2, row3, 0, 8, 1, 9, 4, 12, 5, 13);
+  float8 step3 = mixed_float8(row2, row3, 2, 10, 3, 11, 6, 14, 7, 15);
+  float8 step4 = mixed_float8(row4, row5, 0, 8, 1, 9, 4, 12, 5, 13);
+  float8 step5 = mixed_float8(row4, row5, 2, 10, 3, 11, 6, 14, 7, 15);
+  float8 step6 = mixed_float8(row6, row7, 0, 8, 1, 9, 4, 12, 5, 13);
+  float8 step7 = mixed_float8(row6, row7, 2, 10, 3, 11, 6, 14, 7, 15);
+  float8 step8 = mixed_float8(step0, step2, 0, 1, 8, 9, 4, 5, 12, 13);
+  float8 step9 = mixed_float8(step0, step2, 2, 3, 10, 11, 6, 7, 14, 15);
+  float8 step10 = mixed_float8(step1, step3, 0, 1, 8, 9, 4, 5, 12, 13);
+  float8 step11 = mixed_float8(step1, step3, 2, 3, 10, 11, 6, 7, 14, 15);
+  float8 step12 = mixed_float8(step4, step6, 0, 1, 8, 9, 4, 5, 12, 13);
+  float8 step13 = mixed_float8(step4, step6, 2, 3, 10, 11, 6, 7, 14, 15);
+  float8 step14 = mixed_float8(step5, step7, 0, 1, 8, 9, 4, 5, 12, 13);
+  float8 step15 = mixed_float8(step5, step7, 2, 3, 10, 11, 6, 7, 14, 15);
+  float8 step16 = mixed_float8(step8, step12, 0, 1, 2, 3, 8, 9, 10, 11);
+  float8 step17 = mixed_float8(step8, step12, 4, 5, 6, 7, 12, 13, 14, 15);
+  float8 step18 = mixed_float8(step9, step13, 0, 1, 2, 3, 8, 9, 10, 11);
+  float8 step19 = mixed_float8(step9, step13, 4, 5, 6, 7, 12, 13, 14, 15);
+  float8 step20 = mixed_float8(step10, step14, 0, 1, 2, 3, 8, 9, 10, 11);
+  float8 step21 = mixed_float8(step10, step14, 4, 5, 6, 7, 12, 13, 14, 15);
+  float8 step22 = mixed_float8(step11, step15, 0, 1, 2, 3, 8, 9, 10, 11);
+  float8 step23 = mixed_float8(step11, step15, 4, 5, 6, 7, 12, 13, 14, 15);
+  set_float8(__local, to, step16);
+  set_float8(__local, to + to_row, step18);
+  set_float8(__local, to + 2 * to_row, step20);
+  set_float8(__local, to + 3 * to_row, step22);
+  set_float8(__local, to + 4 * to_row, step17);
+  set_float8(__local, to + 5 * to_row, step19);
+  set_float8(__local, to + 6 * to_row, step21);
+  set_float8(__local, to + 7 * to_row, step23);
 }
 #define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 

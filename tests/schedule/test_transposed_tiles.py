@@ -45,7 +45,7 @@ def script(n: int, k: int, lanes: int) -> Schedule:
 
 @pytest.mark.parametrize(
     ("lanes", "n", "k", "dtype"),
-    [(4, 8, 11, "float32"), (8, 41, 50, "int32"), (4, 23, 31, "float64"), (16, 37, 51, "float32")],
+    [(2, 7, 9, "float64"), (4, 8, 11, "float32"), (8, 41, 50, "int32"), (4, 23, 31, "float64"), (16, 37, 51, "float32")],
 )
 def test_blocks_are_transposed(lanes: int, n: int, k: int, dtype: str) -> None:
     """Whole blocks, and rows and columns at the ends of tiles and of the array."""

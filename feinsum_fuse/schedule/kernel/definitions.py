@@ -29,6 +29,16 @@ _ASK_FOR = """
 MASKS = "defined(__clang__) && defined(__AVX512VL__)"
 """When the compiler has loads and stores with a mask, of vectors with so many bits (Intel SDM, volume 2, VMOVUPS)."""
 MASKED_BITS = (128, 256, 512)
+_MIXED = """\
+#ifndef mixed_{0}
+#ifdef __clang__
+#define mixed_{0}(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define mixed_{0}(one, other, ...) shuffle2(one, other, ({1})(__VA_ARGS__))
+#endif
+#endif
+"""
+_WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _ELEMENTS = """\
     for (int column = 0; column < columns; ++column)
       for (int row = 0; row < rows; ++row)
@@ -421,8 +431,9 @@ def _of_block(operation: VectorOperation, has_value: bool) -> str:
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
+    mixed = _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // lanes]}{lanes}") if is_square else ""
     return f"""
-/* A block of a matrix, transposed; what is no whole block goes {how}. */
+{mixed}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
   if (rows < {operation.block_rows} || columns < {lanes}{others})
@@ -436,17 +447,34 @@ static inline void {name}_at(__{to} {element} *to, __{source} {element} const *f
 
 
 def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
-    """A square block: log2 of the lanes stages, each of which deals two vectors out like cards."""
+    """A square block: rows deal out elements, then pairs, within quads, and quads are sorted: instructions without tables of places."""
     lanes, vector = operation.lanes, operation.vector
-    names = [f"row{k}" for k in range(lanes)]
-    yield from (f"  {vector} {n} = get_{vector}(__{source}, {_row('from', k)});" for k, n in enumerate(names))
-    for stage in range(lanes.bit_length() - 1):
-        pairs = [(names[k], names[k + lanes // 2]) for k in range(lanes // 2)]
-        names = [f"stage{stage}_{k}" for k in range(lanes)]
-        yield f"  {vector} {', '.join(names)};"
-        for k, (one, other) in enumerate(pairs):
-            yield _dealt(names[2 * k], names[2 * k + 1], one, other)
-    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {n});" for k, n in enumerate(names))
+    quad, half = min(lanes, 4), min(lanes, 4) // 2
+    steps: list[str] = []
+
+    def mixed(one: str, other: str, parts: Sequence[Sequence[int]]) -> str:
+        """A vector of parts of two, by their places in both."""
+        places = ", ".join(str(place) for part in parts for place in part)
+        steps.append(f"  {vector} step{len(steps)} = mixed_{vector}({one}, {other}, {places});")
+        return f"step{len(steps) - 1}"
+
+    def dealt(one: str, other: str, size: int) -> list[str]:
+        firsts = ([q + n for q in range(0, lanes, quad) for n in range(start, start + half, size)] for start in (0, half))
+        return [mixed(one, other, [range(n + b, n + b + size) for n in own for b in (0, lanes)]) for own in firsts]
+
+    def by_place(rows: Sequence[str]) -> list[str]:
+        if len(rows) == 1:
+            return list(rows)
+        quads = ([range(n + b, n + b + 4) for b in (0, lanes) for n in range(first, lanes, 8)] for first in (0, 4))
+        even, odd = (by_place([mixed(*rows[k : k + 2], own) for k in range(0, len(rows), 2)]) for own in quads)
+        return [row for pair in zip(even, odd, strict=True) for row in pair]
+
+    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(lanes))
+    single = [row for k in range(0, lanes, 2) for row in dealt(f"row{k}", f"row{k + 1}", 1)]
+    pairs = [row for k in range(0, lanes - 3, 4) for n in (k, k + 1) for row in dealt(single[n], single[n + 2], 2)]
+    columns = [by_place((pairs or single)[k::quad]) for k in range(quad)]
+    yield from steps
+    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
 
 
 def _row(array: str, number: int) -> str:
