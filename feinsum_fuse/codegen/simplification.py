@@ -15,7 +15,7 @@ import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from ..schedule.kernel.operations import Extent, VectorOperation, Verb
-from .arithmetic import Known, both, conjuncts, integer, is_axis, negated, simplified
+from .arithmetic import NOTHING_KNOWN, Known, both, conjuncts, integer, is_axis, linear, negated, shifted, simplified
 from .statement_expressions import Rewriter, Substitution, VectorCall, array_of, is_negative, is_whole_number, negative, variables, within
 from .statements import (
     Assignment,
@@ -322,23 +322,35 @@ def _filled(statement: CStatement, moved: Mapping[str, VectorOperation]) -> Expr
     return None if any(isinstance(part, p.Subscript | p.Call | VectorCall) for part in within(statement.value)) else statement.value
 
 
-def _place(value: Expression, moved: Mapping[str, VectorOperation]) -> tuple[str, int] | None:
-    """The array of vectors, and the number of the element."""
-    is_element = isinstance(value, p.Subscript) and is_whole_number(value.index) and array_of(value) in moved
-    return (array_of(value), value.index) if is_element else None
+_Element = tuple[str, Expression, int]
+"""An array of vectors, where in it some elements lie, which may depend on loops, and the element's number among these."""
+
+
+def _place(value: Expression, moved: Mapping[str, VectorOperation]) -> _Element | None:
+    """The element of an array of vectors that an expression is; ``None`` if it is none."""
+    if not isinstance(value, p.Subscript) or array_of(value) not in moved:
+        return None
+    index = linear(value.index, NOTHING_KNOWN)
+    number, index.constant = index.constant, 0
+    return array_of(value), index.expression, number
+
+
+def _element(array: str, where: Expression, number: int) -> Expression:
+    """The expression of such an element."""
+    return p.Variable(array)[shifted(where, number)]
 
 
 def _splat(statements: Sequence[Assignment], value: Expression, moved: Mapping[str, VectorOperation]) -> Iterator[CStatement]:
     """Elements that are set to one value: whole vectors, then what is left."""
     left = dict.fromkeys(place for s in statements if (place := _place(s.target, moved)) is not None)
-    for array, first in tuple(left):
+    for array, where, first in tuple(left):
         store = replace(moved[array], extent=Extent.WHOLE)
-        vector = [(array, first + lane) for lane in range(store.lanes)]
+        vector = [(array, where, first + lane) for lane in range(store.lanes)]
         if first % store.lanes == 0 and left.keys() >= set(vector):
             splat = VectorOperation(Verb.SPLAT, store.element, store.lanes)
-            yield ExpressionStatement(VectorCall(store, (p.Variable(array)[first], VectorCall(splat, (value,)))))
+            yield ExpressionStatement(VectorCall(store, (_element(array, where, first), VectorCall(splat, (value,)))))
             left = {place: None for place in left if place not in vector}
-    yield from (Assignment(p.Variable(array)[index], value) for array, index in left)
+    yield from (Assignment(_element(*place), value) for place in left)
 
 
 def _folded(
@@ -348,20 +360,20 @@ def _folded(
     found = _combination(body[0], moved)
     if found is None:
         return None
-    target, function, array, index = found
+    target, function, (array, where, index) = found
     store = moved[array]
     others = [_combination(statement, moved) for statement in body[: store.lanes]]
     if index % store.lanes or array_of(target) == array or known[array_of(target)].type != store.element:
         return None
-    if others != [(target, function, array, index + lane) for lane in range(store.lanes)]:
+    if others != [(target, function, (array, where, index + lane)) for lane in range(store.lanes)]:
         return None
-    load = VectorCall(replace(store, verb=Verb.LOAD, extent=Extent.WHOLE), (p.Variable(array)[index],))
+    load = VectorCall(replace(store, verb=Verb.LOAD, extent=Extent.WHOLE), (_element(array, where, index),))
     fold = VectorOperation(Verb.FOLD, store.element, store.lanes, function)
     return Assignment(target, VectorCall(fold, (target, load))), store.lanes
 
 
-def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) -> tuple[Expression, str, str, int] | None:
-    """The number that a statement combines with an element of such vectors, how, the array and the element's number."""
+def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) -> tuple[Expression, str, _Element] | None:
+    """The number that a statement combines with an element of such vectors, how, and the element."""
     match statement:
         case Assignment(target, element, "+=" | "*=" as operator):
             function = {"+=": "sum", "*=": "product"}[operator]
@@ -370,4 +382,4 @@ def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) ->
         case _:
             return None
     place = _place(element, moved)
-    return None if place is None else (target, function, *place)
+    return None if place is None else (target, function, place)

@@ -24,7 +24,7 @@ from pymbolic.typing import Expression
 
 from .arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
 from .simplification import appended, is_fixed, shortened
-from .statement_expressions import VectorCall, array_of, within
+from .statement_expressions import VectorCall, array_of, variables, within
 from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
 
 MOST_CUTS = 3
@@ -43,10 +43,9 @@ def _inner(body: Sequence[CStatement], known: Known, private: Container[str]) ->
     """The statements with what is in them done."""
     for statement in body:
         match statement:
-            case Loop(body=inner):
-                here = known.with_range(statement.name, _range(statement, known))
-                loop = replace(statement, body=_apart(_inner(inner, here, private), here, known, private))
-                yield from _ended(loop, known, private)
+            case Loop():
+                for loop in _without_last(statement, known, private):
+                    yield from _loop(loop, known, private) if isinstance(loop, Loop) else _inner((loop,), known, private)
             case Conditional(condition, then, otherwise):
                 holds, fails = known.where(condition), known.where(negated(condition, known))
                 parts = ((then, holds), (otherwise, fails))
@@ -55,6 +54,51 @@ def _inner(body: Sequence[CStatement], known: Known, private: Container[str]) ->
                 yield Scope(_apart(_inner(contents, known, private), known, known, private))
             case _:
                 yield statement
+
+
+def _loop(loop: Loop, known: Known, private: Container[str]) -> tuple[CStatement, ...]:
+    """A loop with what is in it done."""
+    here = known.with_range(loop.name, _range(loop, known))
+    return _ended(replace(loop, body=_apart(_inner(loop.body, here, private), here, known, private)), known, private)
+
+
+def _without_last(loop: Loop, known: Known, private: Container[str]) -> tuple[CStatement, ...]:
+    """A loop over blocks, without the last one if the end of that alone cuts sums in a loop inside; and that one.
+
+    Of ``for (b = 0; b < 3; ++b) for (k = 0; k < 32; ++k) s += vector(1500 - 512 * b - 16 * k)`` only the third block has one that is cut.
+    """
+    low, high = _range(loop, known)
+    if low is None or high is None or (loop.first, loop.last) != (low, high) or low == high:
+        return (loop,)
+    tests = [*_of_both(loop, loop.body, known.with_range(loop.name, (low, high)), private, ())]
+    before = known.with_range(loop.name, (low, high - 1))
+    if not tests or not all(_holds(test, around, before) for test, around in tests):
+        return (loop,)
+    return shortened((replace(loop, last=high - 1), replace(loop, first=high, remark="")), known)
+
+
+def _of_both(
+    outer: Loop, body: Sequence[CStatement], known: Known, private: Container[str], around: tuple[Loop, ...]
+) -> Iterator[tuple[Expression, tuple[Loop, ...]]]:
+    """The conditions of sums on the loop right around them and on an outer one, each with the loops in between, that do not always hold."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            here = known.with_range(statement.name, _range(statement, known))
+            yield from _of_both(outer, statement.body, here, private, (*around, statement))
+            continue
+        if around and _is_sum(_only(statement), private):
+            both_loops = {outer.name, around[-1].name}
+            found = (test for test in _tests(statement) if both_loops <= variables(test))
+            yield from ((test, around) for test in found if simplified(test, known) is not True)
+        for block in bodies(statement):
+            yield from _of_both(outer, block, known, private, around)
+
+
+def _holds(test: Expression, around: Sequence[Loop], known: Known) -> bool:
+    """Whether a condition holds in all iterations of these loops."""
+    for loop in around:
+        known = known.with_range(loop.name, _range(loop, known))
+    return simplified(test, known) is True
 
 
 def _range(loop: Loop, known: Known) -> tuple[int | None, int | None]:

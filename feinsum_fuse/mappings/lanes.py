@@ -22,6 +22,14 @@ SCATTERED = 2 * MOVED
 USED_FROM_MEMORY = 8
 """How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
+LEAST_VECTORS = 32
+"""Vectors of a block of a reduction at least whose lanes are added up: a vector of sums is read and written once for each."""
+
+
+def kept_bytes(target: Target) -> int:
+    """Of the nearest cache, what operands of sums in lanes may take that are to stay there."""
+    return target.nearest_cache_bytes * 3 // 4
+
 
 KEPT = 1024
 """Segments with rows and a tile whose lanes are kept: few decisions change them."""

@@ -14,7 +14,7 @@ from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import Branch
 from .choices import Choice
 from .components import Axis
-from .lanes import is_contiguous
+from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
 from .register_tiles import RegisterTile, SharedTile
 
 FAR_VECTORS = 8
@@ -139,7 +139,7 @@ class OwnLoops:
         reduced = self._reduced()
         for variable in reduced:
             if variable == self.registers.innermost(reduced):
-                nodes += self._cut(variable, self.registers.step(variable) * self.registers.chains(variable, down))
+                nodes += self._cut(variable, self.registers.step(variable) * self.registers.chains(variable, across, down))
             nodes += self._cut(variable, self.registers.step(variable))
         nodes += self._down([second] if second else [])
         return [*nodes, *self._lanes()]
@@ -294,7 +294,11 @@ class OwnLoops:
             near = tile if second not in shared else {}
             beside = [v for v in access.variables if v not in self.reductions]
             step += prod(near.get(v, self.tiles[v]) for v in beside) * self.registers.element_bytes(access)
-        return 1 << (self.core_bytes // step).bit_length() - 1 if 0 < step <= self.core_bytes else 0
+        # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
+        is_square = self.registers.is_square
+        room = kept_bytes(self.branch.plan.target) if is_square else self.core_bytes
+        found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0
+        return found if not is_square or found >= LEAST_VECTORS * self.registers.lanes else 0
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""

@@ -25,6 +25,8 @@ FLIPPED = 2
 """Registers with what flips signs of bytes and what adds them up, where both operands of a dot product are signed, or neither is."""
 HARDLY_MORE = 1.03
 """Times as much as the cheapest register tile costs, which counts of operations and loads do not tell apart."""
+MOST_SUMS = 8
+"""Elements of a row for which a register tile has a vector of sums each: as many vectors are loaded for each row's own."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 
@@ -49,13 +51,18 @@ class RegisterTile:
         """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
         self.lane = None if self.sums else self.vector
         self.width = 1 if self.sums else self.lanes
-        self.most = MOST_INSTANCES // self.lanes if self.sums else MOST_INSTANCES
+        self.is_square = self.sums and not self.on_items and sum(self.tiles[v] > 1 and self._reuses(v) for v in einsum.output_variables) > 1
+        """Whether each vector of either operand is used for several sums of vectors."""
+        # Rows that share a vector with no others are streams, of which few go well at once.
+        self.most = MOST_INSTANCES // self.lanes if self.sums and not self.is_square else MOST_INSTANCES
         registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
         # As long as the lanes are; each work-item has its own, and others stand by if sums take no more than a quarter.
         held = self.piece if self.on_items else self.lanes
         long = -(-held * np.dtype(einsum.accumulate).itemsize // branch.plan.target.vector_bytes)
         self.registers = registers // long if self.vector is not None else registers
-        part = self.registers // 4 if self.on_items else self.registers // 2 if self.sums else self.registers * 3 // 4
+        part = self.registers * 3 // 4
+        if self.on_items or (self.sums and not self.is_square):
+            part = self.registers // (4 if self.on_items else 2)
         self.accumulators = max(1, min(part, self.most))
         types = tuple(branch.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands)
         self.adds_words = (einsum.accumulate, *types) in DOT_PRODUCT.types
@@ -103,7 +110,7 @@ class RegisterTile:
         vectors = down = 1
         if along is not None:
             # What a work-item holds of a row lies together: one piece of it.
-            most = MOST_VECTORS if self.piece == 1 else 1
+            most = MOST_SUMS if self.is_square else MOST_VECTORS if self.piece == 1 else 1
             fitting = [n for n in range(1, most + 1) if (n - 1) * self.width < self.tiles[along]]
             usual = min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
@@ -146,10 +153,14 @@ class RegisterTile:
         most = min(CHAINS, self.accumulators // down) if self.sums and not rest else 1
         return [n for n in range(1, most + 1) if count % n == 0 and n < count] or [1]
 
-    def chains(self, variable: str, down: int) -> int:
-        """How many of them do: where lanes are added up and a register tile has few rows, each sum would wait for the one before it."""
-        fitting = self._sums_beside(variable, down)
-        usual = max(n for n in fitting if n == 1 or n * down <= CHAINS)
+    def chains(self, variable: str, across: int, down: int) -> int:
+        """How many of them do: where lanes are added up and a register tile has few rows, each sum would wait for the one before it.
+
+        Where vectors are used again two additions begin in the time of a load from memory.
+        """
+        fitting = self._sums_beside(variable, across * down if self.is_square else down)
+        enough = 2 * CHAINS // across if self.is_square else CHAINS
+        usual = max(n for n in fitting if n == 1 or n * down <= enough)
         return self.choose(Choice.of("chains", self.einsum.name, usual, fitting)) if len(fitting) > 1 else 1
 
     def _has_pairs(self) -> bool:

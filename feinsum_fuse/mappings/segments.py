@@ -353,7 +353,8 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, nea
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
-            if not merged and _fits(longer, budget) and not (following and _is_better_apart(segment, longer, following, budget)):
+            apart = _leaves_too_few(segment, longer, groups) or (following and _is_better_apart(segment, longer, following, budget))
+            if not merged and _fits(longer, budget) and not apart:
                 segment = longer
                 continue
         if segment is not None:
@@ -366,6 +367,20 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, nea
 def _fits(segment: Segment, budget: int) -> bool:
     """Whether there are rows along which these Einsums can be fused."""
     return any(segment.fits(rows, budget) for rows in segment.rows)
+
+
+def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
+    """Whether an Einsum has rows for so many groups by itself, but not together with the copies before it."""
+    if not all(einsum.is_copy for einsum in segment.einsums):
+        return False
+    alone = Segment.of(segment.around, longer.einsums[-1])
+    together, apart = (max((_groups(one, rows) for rows in one.rows), default=0) for one in (longer, alone))
+    return together * 2 <= groups <= apart
+
+
+def _groups(segment: Segment, rows: RowVariables) -> int:
+    """As many groups as there are, of the least rows each."""
+    return -(-segment.extent(rows) // segment.least_rows(rows)) * prod(map(segment.extent, segment.batches))
 
 
 def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int) -> bool:

@@ -27,7 +27,7 @@ from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import is_contiguous, is_read_across, reduced_in_order
+from .lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
 from .segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
@@ -52,6 +52,12 @@ lanes) beside the load and the store of the copy; a ratio of counts, the same on
 TURNED = 4
 """The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one, so that a use costs what the
 copy costs, a load of one element; a few uses pay for it whatever the lanes."""
+FOLDED = 10
+"""What adding up the lanes of a vector of sums costs, in operations on vectors: an exchange and an addition for each halving, a store."""
+FILLED = 0.8
+"""What sums in lanes must cost at the most, beside lanes along an output's columns, to pay for a copy that they need."""
+COPIED = 64
+"""Times as many points for each core as pay for a group's start pay for a copy's kernel."""
 PAGES = 32
 """Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
 EMPTY = 1.25
@@ -213,6 +219,8 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     if sum(columns in access.variables for access in einsum.operands) != 1:
         return []
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    if (summed := _summed(cascade, einsum, target)) is not None:
+        return [summed]
     nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
     # In the order of the loops over them, which is one for all operands.
     as_they_lie = [a for a in einsum.operands if a.variables[-1:] == (columns,) or columns not in a.variables]
@@ -239,6 +247,36 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
+    """The operand to copy so that lanes run along the innermost reduction: all others lie along it, and no output variable fills vectors.
+
+    Of ``A[m, k] * B[k, n]`` with 10 columns vectors of 16 would be 10 sixteenths full, and along ``m`` all of ``A`` would be turned.
+    """
+    sizes, lanes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}, target.lanes(einsum.accumulate)
+    if lanes < 2 or _adds_words(cascade, einsum) or einsum.box_points < COPIED * GROUP_POINTS * target.units:
+        return None
+    last = reduced_in_order(einsum, einsum.operands)[-1]
+    apart = [n for n, access in enumerate(einsum.operands) if not is_contiguous(access, last)]
+    if len(apart) != 1 or any(last not in access.variables for access in einsum.operands) or sizes[last] < lanes:
+        return None
+
+    def cost(variable: str) -> float:
+        """Of lanes along a variable, in operations on vectors for each of them that is full: the others' elements are moved one by one."""
+        full = -(-sizes[variable] // lanes) * lanes / sizes[variable]
+        touched = [a for a in (*einsum.operands, einsum.output) if variable in a.variables and not is_contiguous(a, variable)]
+        return full + sum(MOVED * lanes * _elements(einsum, access) / einsum.box_points for access in touched)
+
+    if cost(last) + FOLDED * lanes / sizes[last] > FILLED * min(map(cost, einsum.output_variables)):
+        return None
+    (position,) = apart
+    variables = einsum.operands[position].variables
+    # Every register tile reads it anew, so that a block of it has to stay near.
+    block = prod(sizes[v] for v in variables if v not in einsum.reduction_variables) * LEAST_VECTORS * target.vector_bytes
+    if block > kept_bytes(target):
+        return None
+    return Pack(einsum.name, position, (*(v for v in variables if v != last), last))
 
 
 def _small(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:

@@ -120,10 +120,26 @@ def test_a_loop_ends_before_its_own_iterations_that_are_cut(condition: str, last
     assert not any(isinstance(s, Conditional) for s in all_statements((first,)))
 
 
+def test_the_last_block_stands_apart_where_its_end_alone_cuts_a_sum() -> None:
+    inner = loop("k", 3, when("4*t < 4*u + 9", added("d", "A[k]")), when("4*b + k < 11", added("c[1]", "B[k]")))
+    first, *rest = with_whole_tiles_apart((loop("b", 2, inner),), OUTER, frozenset("c"))
+    assert isinstance(first, Loop) and (first.first, first.last) == (0, 1) and "4 * b" not in " ".join(lines(kernel(first)))
+    assert [s.last for s in all_statements(rest) if isinstance(s, Loop)] == [2]
+
+
+@pytest.mark.parametrize("condition", ["4*b + k < 7", "k < 3", "4*b < 8"])
+def test_other_blocks_stay(condition: str) -> None:
+    """What cuts two blocks, or each alike, or is known before the inner loop."""
+    found = with_whole_tiles_apart((loop("b", 2, loop("k", 3, when(condition, added("c[1]", "B[k]")))),), OUTER, frozenset("c"))
+    assert [(s.first, s.last) for s in found if isinstance(s, Loop) and s.name == "b"] == [(0, 2)]
+
+
 @pytest.mark.parametrize(
     ("einsums", "sizes"),
     [
         (("Z[m,n] = A[m,k]*B[k,n]",), {"M": 67, "N": 45, "K": 35}),
+        (("Z[m,n] = A[m,k]*B[n,k]",), {"M": 67, "N": 7, "K": 4111}),
+        (("Z[b,m] = A[b,m,k]*B[k,b]",), {"M": 67, "B": 3, "K": 1111}),
         (("y[m] = A[m,k]*x[k]",), {"M": 35, "K": 131}),
         (("H[m,f] = X[m,a]*V[a,f]", "G[m,f] = gelu(H[m,f])", "Y[m,b] = G[m,f]*W[f,b]"), {"M": 69, "A": 19, "F": 75, "B": 21}),
         (("X[m] = max(S[m,p])",), {"M": 13, "P": 131}),

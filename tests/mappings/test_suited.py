@@ -274,3 +274,44 @@ def test_two_steps_whose_vectors_are_full(rank: int, columns: bool) -> None:
     assert (found.einsums[-1].operands[-1].variables[-1] == "k") is columns
     assert rewritings_from_json(rewritings_to_json(found.rewritings)) == found.rewritings
     assert ff.compile(found, "pocl").example.expected
+
+
+FEW = "Z[m, n] = A[m, k] * B[k, n]"
+WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, nearest_cache_bytes=48 << 10)
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "packing"),
+    [
+        (FEW, {"M": 1700, "N": 10, "K": 1801}, Pack("Z", 1, ("n", "k"))),
+        ("Z[n, m] = A[m, k] * B[k, n]", {"M": 1700, "N": 10, "K": 1801}, Pack("Z", 1, ("n", "k"))),
+        ("Z[m, n] = A[k, n] * B[m, k]", {"M": 1700, "N": 9, "K": 1801}, Pack("Z", 0, ("n", "k"))),
+        (FEW, {"M": 1700, "N": 16, "K": 1801}, None),  # whole vectors
+        (FEW, {"M": 1700, "N": 20, "K": 1801}, None),  # a block of B would fill the nearest cache
+        (FEW, {"M": 50_000, "N": 10, "K": 70}, None),  # adding up the lanes takes longer
+        (FEW, {"M": 100, "N": 10, "K": 1801}, None),  # too little work for one more kernel
+        ("Z[m, n] = A[k, m] * B[k, n]", {"M": 1700, "N": 10, "K": 1801}, None),  # neither lies along the sum
+    ],
+)
+def test_an_operand_is_copied_so_that_lanes_add_up_where_columns_fill_no_vector(
+    line: str, sizes: dict[str, int], packing: Pack | None
+) -> None:
+    assert suited(ff.cascade([line], sizes=sizes), WIDE).rewritings == (() if packing is None else (packing,))
+
+
+def test_such_a_copy_leaves_the_rows_to_the_groups() -> None:
+    """It has ten rows, in which groups could share nothing but these."""
+    cascade = suited(ff.cascade([FEW], sizes={"M": 1700, "N": 10, "K": 1801}), WIDE)
+    *_, branches = default_mapping(cascade, target=WIDE).nodes
+    assert isinstance(branches, Sequential)
+    _, adding = (next(node for node in branch.nodes if isinstance(node, Spatial)) for branch in branches.nodes)
+    assert adding.rank_variable == "m"
+
+
+def test_sums_in_lanes_share_both_operands_vectors() -> None:
+    """Four rows by five columns are twenty sums, for which nine vectors are loaded; what all rows read stays in the nearest cache."""
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * B[n, k]"], sizes={"M": 1700, "N": 10, "K": 1801})
+    loops = [(node.rank_variable, node.tile_shape) for node in default_mapping(cascade, target=WIDE).nodes if type(node) is Temporal]
+    assert loops[-6:] == [("k", 512), ("m", 4), ("n", 5), ("k", 16), ("m", 1), ("n", 1)]
+    text = ff.compile(default_spec(cascade, target=WIDE)).executable.source
+    assert text.count("foldsum_float16(") == 2 and "upto_private" not in text

@@ -9,12 +9,12 @@ import numpy as np
 from loopy.symbolic import IdentityMapper, SubstitutionMapper, TypeCast, UncachedWalkMapper, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Quotient, Variable
+from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Product, Quotient, Variable
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
 from ...formats.language.functions import IN_KERNELS, Function
-from ...formats.language.reductions import REDUCTIONS
+from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...number_types import BFLOAT16, WIDENED, computed_in
 from ..refusals import NormalFormError, VectorAccessError
@@ -415,9 +415,26 @@ class VectorWriter:
         target = self.statement.target
         spaces, count = (self.memory_of(target.source),), self.count()
         # A tile that is fetched ends in padding, into which a last vector may be stored whole.
-        if count is None or (self.statement.role == "fetch" and self._is_padded(target)):
+        if count is None or (self.statement.role == "fetch" and self._is_padded(target)) or self._adds_zeros():
             return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
         return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=Extent.COUNTED)
+
+    def _adds_zeros(self) -> bool:
+        """Whether lanes beyond the end have sums of their own, to which they add zeros: all factors are loaded up to the end."""
+        s = self.statement
+        tile, axis = self.nest.tiles.get(s.target.source), lane_axis(s.target, self.lane)
+        factors = s.value.children if isinstance(s.value, Product) else (s.value,)
+        if s.reduce != ADD.name or tile is None or axis is None or not all(isinstance(factor, Variable) for factor in factors):
+            return False
+        if tile.shape[axis] != self.lanes or s.target.indices[axis].terms != ((self.lane, 1),):
+            return False
+        return all(self._is_loaded_in_part(place) for place in s.operands)
+
+    def _is_loaded_in_part(self, place: Place) -> bool:
+        """Whether the lanes of an operand that lie beyond the end are zeros."""
+        axis, tile = lane_axis(place, self.lane), self.nest.tiles.get(place.source)
+        is_loaded = axis is not None and self.is_cut and self._is_contiguous(place, axis)
+        return is_loaded and not self._is_padded(place) and (tile is None or tile.lanes != self.lanes)
 
     def lane_of(self, vector: Expression, lane: int) -> Expression:
         """One element of a vector in the target's type."""

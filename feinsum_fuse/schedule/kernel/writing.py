@@ -30,7 +30,7 @@ from ..refusals import NestOrderError
 from ..statement import Place, Statement
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
-from ..tree.loops import is_reduction
+from ..tree.loops import adds_lanes, is_reduction
 from ..tree.nest import For, Nest, NestItem, Source, Tile, fused_chain, rebuilt, statements, walk
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
@@ -190,6 +190,8 @@ class _Text:
         self.parameters: dict[str, list[str]] = {}
         self.digits: dict[str, Expression] = {}
         """What each of several loops that run as one is at."""
+        self.added = {s.target.source: above[-1].extent or 1 for above, s in nest.points if adds_lanes(nest, above, s)}
+        """Private array of partial results -> the lanes that each result has one of."""
 
     def block(self, body: tuple[NestItem, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says in which memories what was exchanged may
@@ -339,16 +341,16 @@ class _Text:
         return loop.binding == "loop" and self._moves_private(loop)
 
     def _moves_private(self, loop: For) -> bool:
-        """Whether this is a loop of a small nest that moves or sets a private tile."""
+        """Whether this is a loop of a small nest that moves or sets a private tile, or one over the lanes of a larger one."""
         inner = [s for _, s in statements((loop,))]
         places = {p.source for s in inner for p in (s.target, *s.operands)}
         private = [self.nest.tiles[p] for p in places if p in self.nest.tiles and MEMORIES[self.nest.tiles[p].memory].is_register]
-        return (
-            bool(private)
-            and len(inner) == 1
-            and inner[0].role not in {"update", "map"}
-            and all(t.elements // t.lanes <= FULLY_UNROLLED for t in private)
-        )
+        if not private or len(inner) != 1 or inner[0].role in {"update", "map"}:
+            return False
+        # What lanes add up is held as numbers, of which those of a vector are set and combined at once.
+        vectors = [t.elements // max(t.lanes, self.added.get(t.name, 1)) for t in private]
+        is_lanes = loop.body == (inner[0],) and all(self.added.get(t.name) == loop.extent for t in private)
+        return is_lanes or max(vectors) <= FULLY_UNROLLED
 
     def barrier(self, kind: str, memories: frozenset[str], above: tuple[str, ...]) -> None:
         """Everything before it is done, and seen by all, before anything after it starts."""

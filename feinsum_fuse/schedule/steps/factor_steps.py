@@ -89,10 +89,10 @@ class RFactor(Step):
 
 
 def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[NestItem, ...]:
-    """All partial results at the value that leaves others unchanged."""
+    """All partial results at the value that leaves others unchanged, those of one element one after another, as they lie."""
     names = [nest.fresh(f"{tile.name}_init_{axis}") for axis in range(len(tile.shape))]
     body: tuple[NestItem, ...] = (Statement(einsum, "init", Place(tile.name, tuple(map(Affine.variable, names))), value),)
-    for axis in reversed(range(len(tile.shape))):
+    for axis in (0, *reversed(range(1, len(tile.shape)))):
         body = (For(names[axis], tile.shape[axis], body),)
     return body
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from ...formats.affine import Affine
+from ...formats.opencl import MEMORIES
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..statement import Statement
 from ..step import Step
@@ -182,3 +183,10 @@ def inside(node: NestItem, einsums: Sequence[str]) -> bool:
 def with_body(loop: For, body: tuple[NestItem, ...]) -> For:
     """The loop around another body; the loop itself around its own."""
     return loop if body is loop.body else loop.around(body)
+
+
+def adds_lanes(nest: Nest, above: Sequence[For], statement: Statement) -> bool:
+    """Whether a statement adds to partial results of which each lane has one."""
+    tile = nest.tiles.get(statement.target.source)
+    is_private = tile is not None and tile.lanes == 1 and MEMORIES[tile.memory].is_register
+    return is_private and bool(above) and above[-1].binding == "vector" and statement.role == "update"
