@@ -53,24 +53,8 @@ FIGURES: dict[str, Assumed] = {
 Three of them have no probe, nor does a system say them: ``cache_share``, ``times_lost`` and ``store_queue``. A walk through a growing set
 says different things of different caches (of a Zen 5's first cache all is kept, of its second three quarters), and kernels use all of
 them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15 ``followed_rows``, and 1.6 and 2.3
-KiB for ``far_bytes``. ``python -m benchmarks.fidelity figures`` prints what other values would do, as means over the workloads of
-``benchmarks/fidelity`` of Spearman's correlation and the mean error. When they were chosen it was this:
-
-============= ===== ================= ================= =================
-figure        value Zen 5, 26         Zen 4, 29         Xeon, 11
-============= ===== ================= ================= =================
-as assumed          0.948, 18.8 %     0.942, 20.4 %     0.927, 34.4 %
-cache_share   0.5   0.946, 23.2 %     0.939, 21.4 %     0.923, 34.8 %
-cache_share   1     0.950, 19.5 %     0.934, 20.9 %     0.921, 34.7 %
-times_lost    1     0.944, 20.2 %     0.943, 20.9 %     0.921, 35.2 %
-times_lost    4     0.945, 18.8 %     0.939, 20.4 %     0.919, 33.1 %
-far_bytes     1024  0.948, 18.8 %     0.942, 20.5 %     0.927, 34.4 %
-far_bytes     4096  0.948, 18.7 %     0.942, 20.4 %     0.927, 34.4 %
-followed_rows 8     0.949, 18.8 %     0.942, 20.4 %     0.927, 34.3 %
-followed_rows 1     0.948, 18.8 %     0.941, 21.1 %     0.927, 34.3 %
-store_queue   32    0.948, 18.7 %     0.941, 20.5 %     0.928, 34.4 %
-store_queue   128   0.948, 18.8 %     0.942, 20.4 %     0.927, 34.4 %
-============= ===== ================= ================= =================
+KiB for ``far_bytes``.
+``python -m benchmarks.fidelity figures`` predicts what was measured with other values; ``doc/model.rst`` has what it said.
 """
 
 CYCLES: dict[str, Assumed] = {
