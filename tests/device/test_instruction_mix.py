@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 
+import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
@@ -53,7 +54,18 @@ def test_no_code() -> None:
     assert loops("objdump: file format not recognized") == ()
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64" or not any(map(shutil.which, DISASSEMBLERS)), reason="no machine code to be read")
+READABLE = platform.machine() == "x86_64" and any(map(shutil.which, DISASSEMBLERS))
+
+
+@pytest.mark.skipif(not READABLE, reason="no machine code to be read")
+def test_a_product_has_its_multiply_adds(processor: cl.Device) -> None:
+    """PoCL leaves a file in its cache, Intel's runtime gives out an object file in a file of its own."""
+    product = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes={"M": 64, "N": 64, "K": 64})
+    found = machine_loops(ff.compile(product, device=processor).executable, processor)
+    assert sum(count for loop in found for bits, count in loop.multiply_adds.items() if bits >= 128) >= 4
+
+
+@pytest.mark.skipif(not READABLE, reason="no machine code to be read")
 def test_functions_of_the_runtimes_library_are_inlined() -> None:
     """A compiler that takes this processor for another than its library was made for calls them, which takes ten times as long."""
     program = ff.compile(ff.cascade(["Y[m] = sqrt(A[m])"], sizes={"M": 4096}))

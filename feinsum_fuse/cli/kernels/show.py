@@ -31,7 +31,7 @@ def command(
     kernel: Annotated[bool, typer.Option("--kernel", help="The loopy kernel.")] = False,
     raised: Annotated[bool, typer.Option("--raised", help="The LoopTree of that kernel, read from the kernel.")] = False,
     source: Annotated[bool, typer.Option("--source", help="The OpenCL source.")] = False,
-    binary: Annotated[bool, typer.Option("--binary", help="What the innermost loops of PoCL's machine code consist of.")] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="What the innermost loops of the machine code consist of.")] = False,
     model: Annotated[bool, typer.Option("--model", help="The LoopTree as the model sees it, with the caches that hardware fills.")] = False,
     upto: Annotated[int | None, typer.Option("--upto", metavar="N", min=0, help="Apply only the first N steps.")] = None,
     cold: Annotated[bool, typer.Option("--cold", help="With --model: caches are empty at first.")] = False,

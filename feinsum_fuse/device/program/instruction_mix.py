@@ -17,11 +17,16 @@ from ...codegen.executable import Executable
 from ...errors import DeviceError
 from ...presentation import table
 from ..runtime.isolation import compiled
+from ..runtime.loaded_executable import Loaded, queue_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 DISASSEMBLERS = ("objdump", "llvm-objdump")
+_ELF = b"\x7fELF"
+"""How such a file begins."""
+_KIND, _OBJECT = slice(16, 18), b"\x01\x00"
+"""Where it says what kind of a file it is, and what an object file says."""
 _MACHINE, _X86_64 = slice(18, 20), b"\x3e\x00"
 """Where an ELF file says what it is for, and what it says then."""
 _CALLED = re.compile(r".*_workgroup$")
@@ -128,7 +133,7 @@ def machine_loops(executable: Executable, device: cl.Device) -> tuple[InnermostL
     if tool is None:
         raise DeviceError(f"none of {', '.join(DISASSEMBLERS)} is installed", hint="Machine code is read with it; install binutils.")
     text = ""
-    for code in compiled(executable, device):
+    for code in compiled(executable, device) or _binaries(executable, device):
         if code[_MACHINE] != _X86_64:
             raise DeviceError("the kernel is no x86-64 code, which is all that can be read", hint="See the OpenCL C with --source.")
         with tempfile.NamedTemporaryFile(suffix=".so", dir=cache_folder.scratch()) as file:
@@ -136,6 +141,18 @@ def machine_loops(executable: Executable, device: cl.Device) -> tuple[InnermostL
             file.flush()
             text += subprocess.run([tool, "-d", "--no-show-raw-insn", file.name], capture_output=True, text=True, check=True).stdout
     return loops(text)
+
+
+def _binaries(executable: Executable, device: cl.Device) -> list[bytes]:
+    """The object files in what a runtime gives out of a program, which a child process has run before: Intel's holds one in a file of
+    a kind of its own.
+    """
+    every = b"".join(Loaded(executable, queue_of(device).context).program.binaries)
+    starts = [found.start() for found in re.finditer(re.escape(_ELF), every)]
+    objects = [every[start:] for start in starts if every[start:][_KIND] == _OBJECT]
+    if not objects:
+        raise DeviceError(f"{device.platform.name} gives out no machine code that can be read", hint="Take a device of PoCL's.")
+    return objects
 
 
 def mix_table(found: Sequence[InnermostLoop]) -> str:

@@ -129,9 +129,10 @@ def _judged(verification: Verification, outputs: dict[str, np.ndarray]) -> RunRe
 
 
 def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TIMEOUT) -> tuple[bytes, ...]:
-    """The files of machine code that PoCL makes of a program, built and run once in a child process on inputs that are all 1.
+    """The files of machine code that PoCL makes of a program, built and run once in a child process on inputs that are all 1; none of
+    another runtime.
 
-    Raises :class:`~feinsum_fuse.errors.DeviceError` for a program that fails, and for a runtime that leaves no such files.
+    Raises :class:`~feinsum_fuse.errors.DeviceError` for a program that fails.
     """
     info = DeviceInfo.of(device)
     inputs = {argument.name: np.ones(argument.shape, argument.held) for argument in executable.inputs}
@@ -141,10 +142,7 @@ def compiled(executable: Executable, device: cl.Device, *, timeout_s: float = TI
         result = _Child(directory, None, own_cache=True).result(timeout_s)
         if result.outcome is not Outcome.ok:
             raise DeviceError(f"the kernel cannot be compiled to be looked at: {result.outcome} in stage {result.stage}: {result.message}")
-        files = tuple(file.read_bytes() for file in sorted((directory / "cache").rglob("*.so")))
-    if not files:
-        raise DeviceError(f"{info.platform} leaves no machine code in its cache", hint="Take a device of PoCL's.")
-    return files
+        return tuple(file.read_bytes() for file in sorted((directory / "cache").rglob("*.so")))
 
 
 @contextlib.contextmanager
