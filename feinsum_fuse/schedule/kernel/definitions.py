@@ -466,7 +466,7 @@ def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
         if len(rows) == 1:
             return list(rows)
         quads = ([range(n + b, n + b + 4) for b in (0, lanes) for n in range(first, lanes, 8)] for first in (0, 4))
-        even, odd = (by_place([mixed(*rows[k : k + 2], own) for k in range(0, len(rows), 2)]) for own in quads)
+        even, odd = (by_place([mixed(rows[k], rows[k + 1], own) for k in range(0, len(rows), 2)]) for own in quads)
         return [row for pair in zip(even, odd, strict=True) for row in pair]
 
     yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(lanes))
