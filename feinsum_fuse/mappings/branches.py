@@ -403,16 +403,15 @@ class Branch:
         return any(loop.rows == self.lanes for loop in self.segment.loops)
 
     def _goes_in_passes(self) -> bool:
-        """Whether a group's rows are taken as well one by one: they are no lanes, and lie apart where vectors are turned. What a sum uses
-        again in the next row it uses again along another variable, too.
+        """Whether a group's rows are taken as well one by one: they are no lanes, and lie apart where vectors are turned; no operand of a sum
+        is used again in the next row.
         """
         if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
             return False
         for einsum in self.segment.einsums:
-            row, lane = self.rows[einsum.name], self.lanes[einsum.name]
+            row = self.rows[einsum.name]
             is_shared = einsum.reduces and any(row not in access.variables for access in einsum.operands)
-            beside = max((self.tiles[einsum.name][v] for v in einsum.output_variables if v not in (row, lane)), default=1)
-            if lane in {row, None} or (is_shared and beside < self.plan.target.vector_registers // MOST_VECTORS):
+            if self.lanes[einsum.name] in {row, None} or is_shared:
                 return False
         return not self._in_vectors(self.rows, self.lanes)
 
