@@ -403,8 +403,8 @@ class Branch:
         return any(loop.rows == self.lanes for loop in self.segment.loops)
 
     def _goes_in_passes(self) -> bool:
-        """Whether a group's rows are taken as well one by one: they are no lanes, and lie apart where vectors are turned; no operand of a sum
-        is used again in the next row.
+        """Whether a group's rows are taken as well one by one: they are no lanes, lie apart where vectors are turned, and no sum uses an
+        operand again in the next row.
         """
         if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
             return False
