@@ -403,15 +403,17 @@ class Branch:
         return any(loop.rows == self.lanes for loop in self.segment.loops)
 
     def _goes_in_passes(self) -> bool:
-        """Whether a group's rows are taken as well one by one: they are no lanes, lie apart where vectors are turned, and no sum uses an
-        operand again in the next row.
+        """Whether a group's rows are taken as well one by one: they are no lanes, lie apart where vectors are turned, and what a sum uses
+        again in the next row stays in the nearest cache and is used again along another variable, too.
         """
         if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
             return False
         for einsum in self.segment.einsums:
-            row = self.rows[einsum.name]
-            is_shared = einsum.reduces and any(row not in access.variables for access in einsum.operands)
-            if self.lanes[einsum.name] in {row, None} or is_shared:
+            row, lane = self.rows[einsum.name], self.lanes[einsum.name]
+            again = {access.tensor for access in einsum.operands if row not in access.variables} if einsum.reduces else set()
+            beside = max((self.tiles[einsum.name][v] for v in einsum.output_variables if v not in (row, lane)), default=1)
+            is_near = sum(map(self.segment.around.tensor_bytes, again)) <= self.plan.target.nearest_cache_bytes
+            if lane in {row, None} or (again and not (is_near and beside >= self.plan.target.vector_registers // MOST_VECTORS)):
                 return False
         return not self._in_vectors(self.rows, self.lanes)
 
