@@ -18,11 +18,11 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.77, 1.26, 764),
-    "narrow vectors": Residuals(0.81, 1.23, 1189),
-    "scalars": Residuals(0.75, 1.20, 416),
-    "own caches": Residuals(0.72, 1.26, 186),
-    "shared memory": Residuals(0.67, 1.12, 189),
+    "full vectors": Residuals(0.77, 1.28, 765),
+    "narrow vectors": Residuals(0.81, 1.22, 1191),
+    "scalars": Residuals(0.75, 1.20, 411),
+    "own caches": Residuals(0.71, 1.32, 186),
+    "shared memory": Residuals(0.68, 1.15, 191),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
