@@ -67,6 +67,14 @@ def test_sums_over_one_factor_come_first(line: str, path: tuple[tuple[int, ...],
     check(cascade, cascade.contract("Z"))
 
 
+def test_columns_of_intermediates_are_recorded_where_there_are_some() -> None:
+    plain, turned = ContractionOrder("Z", ((0, 2), (0, 1))), ContractionOrder("Z", ((0, 2), (0, 1)), ("j",))
+    assert "columns" not in rewritings_to_json([plain]) + repr(plain)
+    assert rewritings_from_json(rewritings_to_json([plain, turned])) == (plain, turned)
+    assert [access.variables[-1] for access in (made.apply(MTTKRP).einsums[0].output for made in (plain, turned))] == ["r", "j"]
+    check(MTTKRP, turned.apply(MTTKRP))
+
+
 def test_factors_of_several_operands_stay_together() -> None:
     cascade = ff.cascade(["Z[m] = exp(A[m,k] - B[k]) * C[k,n] / (2 + abs(D[n])) * 3"], sizes={"M": 4, "K": 5, "N": 6})
     after = cascade.contract("Z")

@@ -13,6 +13,7 @@ from feinsum_fuse.archive.facts.retrieval import query
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.errors import SearchError, TransformError
 from feinsum_fuse.tuning.candidate import ORIGIN
+from feinsum_fuse.tuning.learning.learning import NOTHING_LEARNED
 from feinsum_fuse.tuning.sketches.sketching import Sketching, chosen
 from feinsum_fuse.tuning.task import Asked, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
@@ -47,9 +48,9 @@ def test_transforms_are_candidates(tuned: Tuned) -> None:
 
 @pytest.mark.parametrize(("search", "expected"), [(True, [2, 3, 1]), (False, [2, 3, 0, 1])])
 def test_sketches_wait_in_the_order_of_the_model(search: bool, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feinsum_fuse.tuning.task.predict_all", lambda specs, target: [9.0, None, 1.0, 2.0])
+    monkeypatch.setattr("feinsum_fuse.tuning.task.predict_all", lambda specs, target, ranker: [9.0, None, 1.0, 2.0])
     task = TuningTask.__new__(TuningTask)
-    task.asked, task.target = Asked((), search), space().target
+    task.asked, task.target, task.learned = Asked((), search), space().target, NOTHING_LEARNED
     (one,) = space().defaults()[:1]
     sketches = [dataclasses.replace(one, tree=str(k)) for k in range(4)]
     assert task._promising(sketches) == [sketches[k] for k in expected]

@@ -16,6 +16,7 @@ from ...arguments import described
 from ...errors import CascadeError
 from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
+from ...formats.validation.adapter import added_later
 from ...formats.workload import operand_name
 from ..element_types import computing_type
 from ..maps import is_fractional, primitive, variables_in
@@ -35,13 +36,19 @@ class ContractionOrder:
     ``path`` is opt_einsum's: each entry names the factors that are multiplied next by their positions in the list of those that are left,
     to whose end the product goes. A factor is one operand with what the map makes of it, or several operands that the map does not
     multiply. A product keeps the rank variables that the output or other factors need; the rest is summed at once, by the distributive law.
-    A step of one position sums over what only this factor has.
+    A step of one position sums over what only this factor has. An intermediate's last axis is the first of ``columns`` that it has, else the
+    output's last.
     Invariant: the output keeps its value up to the order of summation; intermediates are tensors that a mapping can place.
     """
 
     einsum: str
     path: ContractionPath
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = added_later(())
+
+    def __repr__(self) -> str:
+        """As Python reads it, without columns where there are none."""
+        columns = f", columns={self.columns!r}" if self.columns else ""
+        return f"{type(self).__name__}(einsum={self.einsum!r}, path={self.path!r}{columns})"
 
     def apply(self, cascade: AnyCascade) -> AnyCascade:
         """The cascade with this Einsum in parts; :class:`CascadeError` unless it is a sum of a product, and the path fits its factors."""

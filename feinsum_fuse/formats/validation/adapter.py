@@ -33,6 +33,7 @@ from .complaints import FieldPath, complaint, path_text
 T = TypeVar("T")
 LONGEST = 64 << 20
 """Characters; a longer text is no record of ours."""
+_LATER = "added later"
 
 
 class StrictModel(BaseModel):
@@ -49,6 +50,15 @@ def fields_of(kind: object, without: frozenset[str] = frozenset()) -> dict[str, 
         for field in dataclasses.fields(cast(Any, kind))
         if field.name not in without
     }
+
+
+def added_later(default: T) -> T:
+    """The default of a dataclass's field that earlier records of it lack: with this value it is not written, and such a record is read."""
+    return cast(T, dataclasses.field(default=default, metadata={_LATER: True}))
+
+
+def _added_later(kind: object) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(cast(Any, kind)) if field.metadata.get(_LATER)}
 
 
 class Partly(Generic[T]):
@@ -73,7 +83,8 @@ class Partly(Generic[T]):
 class Kinds(Generic[T]):
     """Metadata of an annotated type: any of some dataclasses, which a key tells apart by their names, each of which has a version.
 
-    ``{"step": "Split", "version": 1, "loop": "Z.m", "tile": 8}``; all fields are written, and all must be there.
+    ``{"step": "Split", "version": 1, "loop": "Z.m", "tile": 8}``; all fields are written, and all must be there, but for those that
+    :func:`added_later`.
     """
 
     def __init__(self, key: str, kinds: Mapping[str, type[T]], version: Callable[[type[T]], int]) -> None:
@@ -86,7 +97,8 @@ class Kinds(Generic[T]):
         """What stands for a dataclass in JSON."""
         if name not in self.models:
             kind = self.kinds[name]
-            fields: dict[str, Any] = {field: (hint, ...) for field, (hint, _) in fields_of(kind).items()}
+            later = _added_later(kind)
+            fields: dict[str, Any] = {field: (hint, later.get(field, ...)) for field, (hint, _) in fields_of(kind).items()}
             known = Annotated[int, AfterValidator(partial(_known_version, name, self.version(kind)))]
             self.models[name] = create_model(
                 name, __base__=StrictModel, **{self.key: (Literal[name], ...), "version": (known, ...), **fields}
@@ -98,7 +110,8 @@ class Kinds(Generic[T]):
         model, kind = self.model(type(value).__name__), type(value)
         fields: dict[str, Any] = {self.key: kind.__name__, "version": self.version(kind)}
         fields |= {field.name: getattr(value, field.name) for field in dataclasses.fields(cast(Any, value))}
-        return model.model_construct(**fields).model_dump(mode="json")
+        as_before = {name for name, default in _added_later(kind).items() if fields[name] == default}
+        return model.model_construct(**fields).model_dump(mode="json", exclude=as_before)
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         union: Any = Union[tuple(map(self.model, sorted(self.kinds)))]  # noqa: UP007 - a union of a list of types
