@@ -36,8 +36,8 @@ class ContractionOrder:
     ``path`` is opt_einsum's: each entry names the factors that are multiplied next by their positions in the list of those that are left,
     to whose end the product goes. A factor is one operand with what the map makes of it, or several operands that the map does not
     multiply. A product keeps the rank variables that the output or other factors need; the rest is summed at once, by the distributive law.
-    A step of one position sums over what only this factor has. An intermediate's last axis is the first of ``columns`` that it has, else the
-    output's last.
+    A step of one position sums over what only this factor has. An intermediate's last axis is the first of ``columns`` that it has, or
+    else the output's last.
     Invariant: the output keeps its value up to the order of summation; intermediates are tensors that a mapping can place.
     """
 

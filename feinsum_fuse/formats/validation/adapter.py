@@ -54,7 +54,7 @@ def fields_of(kind: object, without: frozenset[str] = frozenset()) -> dict[str, 
 
 def added_later(default: T) -> T:
     """The default of a dataclass's field that earlier records of it lack: with this value it is not written, and such a record is read."""
-    return cast(T, dataclasses.field(default=default, metadata={_LATER: True}))
+    return dataclasses.field(default=default, metadata={_LATER: True})
 
 
 def _added_later(kind: object) -> dict[str, Any]:
