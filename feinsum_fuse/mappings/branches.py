@@ -352,10 +352,7 @@ class Branch:
         most = min(best.extent, least * MOST_VECTORS)
         usual = min(most, max(least, best.extent * groups // enough // least * least))
         tile = self.chooser.choose(Choice.of("columns", self.name, usual, [least, most, best.extent]))
-        if tile >= best.extent:
-            return []
-        self._advance(best.rows, tile)
-        return [Temporal(_variables(best.rows), tile)]
+        return self.cut(best.rows, tile)
 
     def _loops(self) -> list[Node]:
         """The shared loops."""

@@ -27,6 +27,8 @@ HARDLY_MORE = 1.03
 """Times as much as the cheapest register tile costs, which counts of operations and loads do not tell apart."""
 MOST_SUMS = 8
 """Elements of a row for which a register tile has a vector of sums each: as many vectors are loaded for each row's own."""
+ROWS = (1, 2, 3, 4, 6, 8, 12)
+"""Rows of register tiles that are tried."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 
@@ -115,7 +117,7 @@ class RegisterTile:
             usual = min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
-            fitting = [n for n in (1, 2, 3, 4, 6, 8, 12) if n * vectors <= self.most and n <= self.tiles[second]]
+            fitting = [n for n in ROWS if n * vectors <= self.most and n <= self.tiles[second]]
             down = self.choose(Choice.of("down", self.einsum.name, self._usual_down(vectors, second), fitting))
         return vectors * self.width, down
 
@@ -131,7 +133,7 @@ class RegisterTile:
         lines = self._kept_lines(second) - vectors if not self.sums else length
         most = min(length, lines, max(1, room // vectors))
         best = min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
-        if self.sums or length % best == 0:
+        if self.sums or self.on_items or length % best == 0:
             return best
         # What is cut costs more than the registers that are left free otherwise, if what is loaded finds some.
         whole = [down for down in range(most + 1, min(lines, (self.registers - held) // vectors) + 1) if length % down == 0]
@@ -256,7 +258,7 @@ class SharedTile:
         first = self.segment.einsums[0]
         rows = self.branch.tiles[first.name][self.branch.rows[first.name]]
         columns = -(-self.branch.tiles[first.name][self.branch.lanes[first.name] or ""] // self.width)
-        found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in (1, 2, 3, 4, 6, 8, 12) if down <= rows]
+        found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in ROWS if down <= rows]
         return {tile: self._cost(*tile, rows, columns) for tile in found if self._fits(*tile)}
 
     def _cheapest(self, options: Mapping[tuple[int, int], float]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ follows in a reduction does so in memory. Where the output is smaller than an op
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from itertools import combinations
@@ -52,8 +53,6 @@ lanes) beside the load and the store of the copy; a ratio of counts, the same on
 TURNED = 4
 """The same of one whose columns do not lie together: whatever reads it as it lies takes its lanes one by one, so that a use costs what the
 copy costs, a load of one element; a few uses pay for it whatever the lanes."""
-FOLDED = 10
-"""What adding up the lanes of a vector of sums costs, in operations on vectors: an exchange and an addition for each halving, a store."""
 FILLED = 0.8
 """What sums in lanes must cost at the most, beside lanes along an output's columns, to pay for a copy that they need."""
 COPIED = 64
@@ -129,8 +128,9 @@ def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
             if FEWER * taken <= multiplications(einsum):
                 follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
                 columns = _columns(steps, einsum, target)
-                if columns is not None:
-                    after, taken = _along(cascade, dataclasses.replace(order, columns=(columns,))), taken / EMPTY
+                with contextlib.suppress(CascadeError):  # a name that a copy would need is taken
+                    if columns is not None:
+                        after, taken = _along(cascade, dataclasses.replace(order, columns=(columns,))), taken / EMPTY
                 found.append((taken * (ALMOST if follows else 1), after))
     except CascadeError:
         pass
@@ -181,7 +181,7 @@ def _are_small(after: Cascade, before: Cascade) -> bool:
     """Whether the intermediates of a contraction are little beside the largest input."""
     elements = {name: prod(after.fixed_shape(name)) for name in after.tensors}
     made = sum(count for name, count in elements.items() if name not in before.tensors)
-    return SAVED * made <= max(elements[name] for name in after.inputs)
+    return SAVED * made <= max((elements[name] for name in after.inputs), default=0)
 
 
 def multiplications(einsum: Einsum) -> int:
@@ -268,7 +268,9 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
         touched = [a for a in (*einsum.operands, einsum.output) if variable in a.variables and not is_contiguous(a, variable)]
         return full + sum(MOVED * lanes * _elements(einsum, access) / einsum.box_points for access in touched)
 
-    if cost(last) + FOLDED * lanes / sizes[last] > FILLED * min(map(cost, einsum.output_variables)):
+    # An exchange and an addition for each halving of a vector of sums, and a store.
+    folded = 2 * lanes.bit_length() - 1
+    if cost(last) + folded * lanes / sizes[last] > FILLED * min(map(cost, einsum.output_variables)):
         return None
     (position,) = apart
     variables = einsum.operands[position].variables

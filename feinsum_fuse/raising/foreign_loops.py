@@ -131,14 +131,15 @@ def run_on(machinery: Machinery, paths: Sequence[EinsumPath], cascade: EinsumSeq
     """The paths as an architecture runs them.
 
     One without work-items, such as a processor's, does those of a group one after another. Groups on axes that it lacks stand before the
-    others. Of more groups than it has units, as many as these run at once: ``i in tiles of 64`` on two cores becomes ``i in tiles of 128``,
-    in time, around them.
+    others, but for parts of what these take. Of more groups than it has units, as many as these run at once: ``i in tiles of 64`` on two
+    cores becomes ``i in tiles of 128``, in time, around them.
     """
     return [_run_on(machinery, path, cascade.einsum(path.einsum).sizes) for path in paths]
 
 
 def _run_on(machinery: Machinery, path: EinsumPath, sizes: Mapping[str, object]) -> EinsumPath:
-    lacking = [loop for loop in path.loops if loop.is_over_groups and not machinery.has(loop.binding)]
+    absent = [loop for loop in path.loops if (loop.is_over_groups or loop.is_over_items) and not machinery.has(loop.binding)]
+    lacking = [loop for loop in absent if loop.is_over_groups and not _is_cut_on(machinery, path, loop)]
     left = {variable: size for variable, size in sizes.items() if isinstance(size, int)}
     loops: list[For] = []
     values = dict(path.statement.values)
@@ -149,9 +150,15 @@ def _run_on(machinery: Machinery, path: EinsumPath, sizes: Mapping[str, object])
             turns = f"{loop.name}_turns"
             values[variable] = Affine.of({**values[variable].coefficients, turns: width * tile})
             loops.append(For(turns, None, (), (), loop.refs, "loop"))
-        loops.append(loop.changed(binding="loop") if loop.is_over_items and not machinery.has(loop.binding) else loop)
+        loops.append(loop.changed(binding="loop") if loop in absent and loop not in lacking else loop)
         left[variable] = tile
     return EinsumPath(path.einsum, tuple(loops), replace(path.statement, values=constantdict(values)))
+
+
+def _is_cut_on(machinery: Machinery, path: EinsumPath, loop: For) -> bool:
+    """Whether a loop is one over tiles of what an axis that there is has cut before: it cannot stand before that."""
+    above = path.loops[: path.loops.index(loop)]
+    return any(one.refs[0].variable == loop.refs[0].variable and one.is_over_groups and machinery.has(one.binding) for one in above)
 
 
 def apart(paths: list[EinsumPath]) -> Iterator[EinsumPath]:
@@ -249,14 +256,14 @@ def _affines(kernel: lp.LoopKernel) -> list[Affine]:
 
 
 def _pairs(kernel: lp.LoopKernel) -> Iterator[tuple[str, str, int]]:
-    """Outer loop, inner loop and tile of what was one loop."""
+    """Outer loop, inner loop and tile of what was one loop; in the order of their names, so that a tree's names are the same each time."""
     found = _affines(kernel)
-    for inner in kernel.inames:
+    for inner in sorted(kernel.inames):
         uses = [affine.coefficients for affine in found if inner in affine.variables]
         extent = _extent(kernel, inner)
         if not uses or extent is None:
             continue
-        for outer in kernel.inames:
+        for outer in sorted(kernel.inames):
             others = [affine.coefficients for affine in found if outer in affine.variables]
             if outer == inner or len(others) != len(uses):
                 continue

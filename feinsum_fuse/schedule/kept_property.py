@@ -33,4 +33,3 @@ class kept_property(Generic[T]):
             return self
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
-

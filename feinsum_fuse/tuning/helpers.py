@@ -7,6 +7,7 @@ which a script without a guard cannot bear, and gives up all of them when one di
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pickle
 import queue
@@ -156,6 +157,7 @@ def main(parent: str) -> None:
     os.dup2(2, 1)
     end_with(int(parent))
     warnings.simplefilter("ignore")  # of mappings that nobody keeps
+    importlib.import_module(f"{__package__}.preparation")  # what a search calls, before what is imported is set apart
     seldom_collected()
     while True:
         try:

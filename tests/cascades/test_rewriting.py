@@ -129,6 +129,11 @@ def test_paths_that_do_not_fit(path: tuple[tuple[int, ...], ...]) -> None:
         DIVERGENCE.contract("Z", path)
 
 
+def test_columns_that_the_einsum_does_not_have() -> None:
+    with pytest.raises(ff.CascadeError, match="Einsum Z has no rank variable q"):
+        ContractionOrder("Z", ((0, 2), (0, 1)), ("q",)).apply(MTTKRP)
+
+
 def test_what_is_no_path_and_no_way_to_find_one() -> None:
     with pytest.raises(ff.CascadeError, match="no path of a contraction"):
         MTTKRP.contract("Z", 5)  # type: ignore[arg-type]

@@ -250,6 +250,12 @@ def test_rows_that_divide_are_worth_registers_that_are_left_free_otherwise(rows:
     assert (usual["vectors"], usual["down"]) == (2, down)
 
 
+def test_rows_that_divide_are_not_worth_the_registers_of_work_items_that_stand_by() -> None:
+    one = ff.cascade(["Z[m, x, n] = A[m, x, k] * B[k, n]"], sizes={"M": 4096, "X": 59, "N": 1024, "K": 64})
+    downs = [choice.usual for choice in Family(default_space(one, target=ANY_GPU), ANY_GPU).choices() if choice.kind == "down"]
+    assert downs and all(ANY_GPU.vector_registers // 4 >= down for down in downs)
+
+
 @pytest.mark.parametrize(("heads", "tokens", "groups"), [(8, 4096, 1), (8, 64, 8), (40, 4096, 2)])
 def test_rows_that_are_work_enough_are_groups_of_their_own(heads: int, tokens: int, groups: int) -> None:
     """Of the heads of a decoder nothing is used again by the next; a few tokens are too little work for a group."""

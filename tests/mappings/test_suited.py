@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import loopy as lp
 import numpy as np
 import pytest
 
@@ -188,6 +189,12 @@ def test_factors_are_multiplied_first_where_that_halves_the_work(line: str, size
 def test_sums_of_one_factor_come_first_where_they_save_work(line: str, operands: list[list[str]]) -> None:
     found = suited(ff.cascade([line], sizes={"A": 40, "B": 30, "C": 20, "D": 15, "E": 9, "O": 1}))
     assert [sorted(access.tensor for access in einsum.operands) for einsum in found.einsums] == operands
+
+
+def test_a_sum_of_its_own_numbers_that_reads_nothing() -> None:
+    """The sum of a variable by itself."""
+    given = lp.make_kernel("{[i,k]: 0<=i<5 and 0<=k<1003}", "Z[i] = sum(k, k*1.0)", [lp.GlobalArg("Z", np.float32, shape=(5,))])
+    np.testing.assert_allclose(ff.compile(given)({})["Z"], 1003 * 1002 / 2, rtol=1e-5)
 
 
 def test_three_factors_that_save_nothing() -> None:

@@ -78,6 +78,15 @@ def test_kernels_on_groups_have_a_tree_on_a_processor(name: str) -> None:
     assert ff.raise_mapping(kernel_of(name, scheduled=True), onto=ff.loads(PROCESSOR)).mapping is not None
 
 
+def test_groups_of_groups_stay_below_them_on_a_processor() -> None:
+    """The second axis, which it lacks, has parts of what each group of the first one takes."""
+    kernel = lp.split_iname(CASES["product"].kernel(), "i", 128, outer_tag="g.0", inner_iname="i_part")
+    kernel = lp.split_iname(kernel, "i_part", 16, outer_tag="g.1", inner_tag="l.0")
+    lines = str(ff.raise_mapping(kernel, onto=ff.loads(PROCESSOR)).mapping).splitlines()
+    tiles = [line.split("for ")[1] for line in lines if "for i" in line]
+    assert tiles[-3:] == ["i in tiles of 128, over Core.core", "i in tiles of 16", "i in tiles of 1"]
+
+
 def test_a_tile_larger_than_what_is_cut_comes_back() -> None:
     kernel = lp.split_iname(CASES["product"].kernel(), "j", 1024, outer_tag="g.0", inner_tag="l.0")
     assert "spatial for j in tiles of 1, over WorkItem.axis0" in str(ff.raise_mapping(kernel).mapping)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.archive.facts.record import Record
 from feinsum_fuse.archive.facts.retrieval import facts_on, recorded
 from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
-from feinsum_fuse.errors import SearchError
+from feinsum_fuse.device.timing.measurement import HARNESS
+from feinsum_fuse.errors import ArchiveError, SearchError
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.tuning.learning import learning
 from feinsum_fuse.tuning.learning.judgement import Judgement, judged, recall, regret
@@ -166,6 +170,56 @@ def test_their_prediction_is_that_of_the_search(archive: str, machine: Machine, 
         note = book.notes[record.id]
         spec = whole.families[""].spec.replace(mapping=ff.loads(record.mapping).mapping)
         assert note is not None and note.predicted == pytest.approx(predict_seconds(spec, whole.target), rel=0.01)
+
+
+def test_what_cannot_be_learned_from_is_asked_for_once(
+    archive: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record is damaged, one has a step of an older version, one a time that was taken in another way."""
+    info = DeviceInfo.of(find_device("pocl"))
+    damaged, old, early, *_ = facts = facts_on(info, archive)
+    asked: list[str] = []
+
+    def read(some: Sequence[str], url: str) -> list[Record]:
+        asked.extend(some)
+        if damaged in some:
+            raise ArchiveError("the record is damaged")
+        return [_of_earlier(record) if record.id == early else record for record in recorded(some, url) if record.id != old]
+
+    monkeypatch.setattr(learning, "recorded", read)
+    book = LessonBook.of(tmp_path / "book.json", machine)
+    assert learning._read(book, machine, info, archive, math.inf)
+    assert set(book.notes) == set(facts)
+    assert [book.notes[fact] for fact in (damaged, old, early)] == [None] * 3
+    assert any(note is not None for note in book.notes.values())
+    asked.clear()
+    assert not learning._read(book, machine, info, archive, math.inf)
+    assert not {damaged, old, early} & set(asked)
+
+
+def test_a_changed_model_is_noticed_whatever_the_last_fact_is(archive: str, machine: Machine, tmp_path: Path) -> None:
+    info = DeviceInfo.of(find_device("pocl"))
+    book = LessonBook.of(tmp_path / "book.json", machine)
+    learning._read(book, machine, info, archive, math.inf)
+    first, *_, last = facts_on(info, archive)
+    note = book.notes[first]
+    assert note is not None
+    book.notes = {first: dataclasses.replace(note, predicted=2 * note.predicted), last: None}
+    learning._read(book, machine, info, archive, math.inf)
+    assert book.notes[first] == note and book.notes[last] is not None
+
+
+def _of_earlier(record: Record) -> Record:
+    provenance = dataclasses.replace(record.measurement.provenance, harness=HARNESS - 1)
+    return dataclasses.replace(record, measurement=dataclasses.replace(record.measurement, provenance=provenance))
+
+
+@needs_lightgbm
+def test_lessons_that_lightgbm_does_not_take() -> None:
+    generator = np.random.default_rng(0)
+    times = generator.normal(0, 1, 10_001)
+    with pytest.raises(SearchError, match="does not learn"):
+        learned([Lesson("large", [{"a": float(k)} for k in range(10_001)], times, times)])
 
 
 @needs_lightgbm

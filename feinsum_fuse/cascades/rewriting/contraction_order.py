@@ -54,6 +54,8 @@ class ContractionOrder:
         """The cascade with this Einsum in parts; :class:`CascadeError` unless it is a sum of a product, and the path fits its factors."""
         einsum = cascade.einsum(self.einsum)
         remaining = list(factors(einsum))
+        if unknown := sorted(set(self.columns) - set(einsum.variables)):
+            raise CascadeError(f"Einsum {einsum.name} has no rank variable {unknown[0]} along which intermediates could lie")
         tensors = dict(cascade.tensors)
         parts: list[Einsum] = []
         for number, positions in enumerate(self.path, 1):

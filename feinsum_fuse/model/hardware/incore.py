@@ -1,4 +1,4 @@
-"""The in-core term of a calibrated device: what bounds the innermost loops besides multiply-adds (DESIGN.md, section 7).
+"""The in-core term of a calibrated device: what bounds the innermost loops besides multiply-adds.
 
 A multiply-add's rate is measured; what else the terms ask of a processor is in :mod:`~feinsum_fuse.model.processor`.
 """

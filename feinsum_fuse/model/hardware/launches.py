@@ -15,8 +15,7 @@ from .footprint import TreePath
 def kernels(spec: Spec) -> int:
     """How many kernels a mapping becomes.
 
-    The branches of a Sequential below no loop are kernels of their own, unless a memory that groups do not share passes data between them
-    (DESIGN.md, section 5).
+    The branches of a Sequential below no loop are kernels of their own, unless a memory that groups do not share passes data between them.
     """
     return _kernels(spec, spec.mapping.nodes) if spec.mapping is not None else 0
 

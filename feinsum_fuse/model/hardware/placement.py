@@ -1,4 +1,4 @@
-"""Caches: where the hardware, and for registers the compiler, keeps data that a mapping leaves in an outer memory (DESIGN.md, section 7).
+"""Caches: where the hardware, and for registers the compiler, keeps data that a mapping leaves in an outer memory.
 
 A mapping for a device names the memories that its kernel manages. What the caches do besides is made visible as ordinary storage nodes,
 so that the formulas count it.

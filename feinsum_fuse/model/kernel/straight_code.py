@@ -1,4 +1,4 @@
-"""The in-core term: what straight code asks of a core's ports, once or in a loop (DESIGN.md, section 7).
+"""The in-core term: what straight code asks of a core's ports, once or in a loop.
 
 Counted are operations after what every compiler does: a place that several copies of a statement touch is loaded once, what a loop does not
 move is loaded before it, private tiles whose indices are all constants live in registers, and a multiply and an add become one.

@@ -6,12 +6,13 @@ import dataclasses
 import hashlib
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyopencl as cl
 
+from ...archive.facts.record import Record
 from ...archive.facts.retrieval import facts_on, recorded
 from ...archive.tables.address import Url, locate
 from ...device.calibration.device_file import default_file
@@ -24,6 +25,8 @@ from .ranker import Ranker, learned, ranker_of
 
 AT_ONCE = 50
 """Facts that are read at once: each holds its cascade and its schedule."""
+SAMPLED = 3
+"""Facts spread over the archive that tell whether the model is still the one whose terms are kept: each builds a loopy kernel."""
 GROWN = 1.25
 """Times as many lessons as were judged last, from which on they are judged anew."""
 
@@ -55,9 +58,9 @@ NOTHING_LEARNED = Learned()
 
 
 def correction(device: cl.Device, machine: Machine, url: Url | None, seconds: float, say: Callable[[str, int], None]) -> Learned:
-    """What a search ranks by beside the model, if it was found to rank better on this device's archive; takes so many seconds at most.
+    """What a search ranks by beside the model, if it was found to rank better on this device's archive.
 
-    Without LightGBM nothing is learned. ``say`` is told of it, and of how many mappings are known.
+    Nothing is begun after so many seconds. Without LightGBM nothing is learned. ``say`` is told of it, and of how many mappings are known.
     """
     if importlib.util.find_spec("lightgbm") is None:
         return NOTHING_LEARNED
@@ -70,12 +73,12 @@ def correction(device: cl.Device, machine: Machine, url: Url | None, seconds: fl
         return NOTHING_LEARNED  # whoever searches hears of it when the first measurement is written
     lessons = book.lessons()
     count = sum(len(lesson.measured) for lesson in lessons)
-    if count >= GROWN * book.judged.get("mappings", 0):
+    if count >= GROWN * book.judged["mappings"]:
         try:
             found = judged(lessons, until)
             ranker = learned(lessons).data if found is not None and found.is_better else None
         except SearchError:
-            return NOTHING_LEARNED  # what is installed cannot be loaded
+            found = ranker = None  # what is installed cannot be loaded, or does not take these lessons
         if found is not None:
             book.judged = {"mappings": count, "each": [dataclasses.astuple(one) for one in found.each], "ranker": ranker}
             changed = True
@@ -89,15 +92,30 @@ def _read(book: LessonBook, machine: Machine, info: DeviceInfo, url: Url | None,
     known = facts_on(info, url)
     before = dict(book.notes)
     book.keep(known)
-    last = next((fact for fact in reversed(known) if fact in book.notes), None)
-    if last is not None and not all(book.is_of_this_model(record, machine) for record in recorded([last], url)):
-        book.notes, book.judged = {}, {}
+    noted = [fact for fact in known if book.notes.get(fact) is not None]
+    some = noted[:: max(1, len(noted) // SAMPLED)][:SAMPLED]
+    if not all(book.is_of_this_model(record, machine) for record in _recorded(some, url)):
+        book.notes, book.judged = {}, {"mappings": 0}
     new = [fact for fact in known if fact not in book.notes]
     for k in range(0, len(new), AT_ONCE):
         if time.monotonic() > until:
             break
-        book.add(recorded(new[k : k + AT_ONCE], url), machine, until)
+        asked = new[k : k + AT_ONCE]
+        records = _recorded(asked, url)
+        book.add(records, machine, until)
+        # Nobody can replay the others, so that they are not asked for again.
+        book.notes |= dict.fromkeys(set(asked).difference(record.id for record in records))
     return book.notes != before
+
+
+def _recorded(facts: Sequence[str], url: Url | None) -> list[Record]:
+    """What can be read of these facts: a damaged record is no lesson."""
+    try:
+        return recorded(facts, url)
+    except ArchiveError:
+        if len(facts) == 1:
+            return []
+        return [record for fact in facts for record in _recorded([fact], url)]
 
 
 def _kept(book: LessonBook) -> Learned:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...archive.facts.record import Record
 from ...cascades.cascade import Cascade
+from ...device.timing.measurement import HARNESS
 from ...errors import Error
 from ...lowering.starting_point import Unscheduled
 from ...model.kernel.kernel_time import nest_time
@@ -59,8 +60,8 @@ class LessonBook:
     calibration: str
     """A digest of the figures that predictions were made with."""
     notes: dict[str, MeasuredTerms | None] = field(default_factory=dict)
-    judged: Mapping[str, Any] = field(default_factory=dict)
-    """What was found out when the notes were last judged, as data."""
+    judged: Mapping[str, Any] = field(default_factory=lambda: {"mappings": 0})
+    """What was found out when so many mappings were last judged, as data."""
 
     @classmethod
     def of(cls, file: Path, machine: Machine) -> Self:
@@ -70,7 +71,8 @@ class LessonBook:
             data = json.loads(file.read_text())
             if data["calibration"] == calibration:
                 notes = {fact: None if row is None else _noted(row, data["names"]) for fact, row in data["notes"].items()}
-                return cls(file, calibration, notes, dict(data["judged"]))
+                judged = {"mappings": 0, **data["judged"]}
+                return cls(file, calibration, notes, {**judged, "mappings": int(judged["mappings"])})
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             pass  # none yet, or what is no such file: it is written anew
         return cls(file, calibration)
@@ -87,7 +89,8 @@ class LessonBook:
 
     def keep(self, facts: Collection[str]) -> None:
         """Forget what is not among these facts."""
-        self.notes = {fact: note for fact, note in self.notes.items() if fact in facts}
+        known = set(facts)
+        self.notes = {fact: note for fact, note in self.notes.items() if fact in known}
 
     def is_of_this_model(self, record: Record, machine: Machine) -> bool:
         """Whether what is kept of a record is what the model says of it now."""
@@ -120,9 +123,11 @@ class LessonBook:
 
 
 def _note(record: Record, start: Unscheduled, machine: Machine) -> MeasuredTerms | None:
-    """What is learned of a record; ``None`` if the model does not take its program."""
+    """What is learned of a record; ``None`` if the model does not take its program, or its time was taken in another way than today's."""
     schedule = record.schedule
     if schedule is None or not schedule.steps or not isinstance(schedule.steps[0], Explicate):
+        return None
+    if record.measurement.provenance.harness != HARNESS:
         return None
     try:
         time_of = nest_time(_nest(schedule, start), machine)

@@ -97,7 +97,7 @@ def _leaf(node: RankingNode, row: Sequence[float]) -> float:
 def learned(lessons: Sequence[Lesson]) -> Ranker:
     """Trees fitted to some workloads; nothing is drawn, so that their order is of no account.
 
-    Raises :class:`~feinsum_fuse.errors.SearchError` without LightGBM.
+    Raises :class:`~feinsum_fuse.errors.SearchError` without LightGBM, and for lessons that it does not take.
     """
     try:
         import lightgbm
@@ -122,7 +122,10 @@ def learned(lessons: Sequence[Lesson]) -> Ranker:
         "num_threads": 1,
         "verbose": -1,
     }
-    grown = lightgbm.train(settings, data, ROUNDS).dump_model()["tree_info"]
+    try:
+        grown = lightgbm.train(settings, data, ROUNDS).dump_model()["tree_info"]
+    except lightgbm.basic.LightGBMError as error:  # of 10,000 mappings of one workload, for example
+        raise SearchError(f"LightGBM does not learn from these mappings: {error}") from error
     return Ranker(names, tuple(_read(tree["tree_structure"]) for tree in grown))
 
 

@@ -24,7 +24,10 @@ def _lanes(code: Straight) -> int:
     loop, machine = code.block.loop, code.machine
     if loop is None or len(loop.limits) > 1 or not machine.joins_sums:
         return 1
-    lines, longest = code.block.lines, min(code.scalars.native(line) for line in code.block.lines)
+    lines = code.block.lines
+    if all(line.statement.reduce is None for line in lines):
+        return 1
+    longest = min(code.scalars.native(line) for line in code.block.lines)
     summed = code.block.trips * max(line.copies for line in lines)
     if not all(_is_joined(code, line, loop.name) for line in lines) or summed < longest * (2 if loop.limits else 1):
         return 1
