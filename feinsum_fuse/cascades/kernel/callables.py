@@ -18,6 +18,7 @@ from pymbolic.typing import Expression
 from ...formats.language.functions import FUNCTIONS, IN_KERNELS
 from ...formats.language.reductions import SYMBOLS, Reduction
 from ...number_types import BFLOAT16, WIDENED
+from .keys import update_with_modules
 
 
 def loopy_operation(reduction: Reduction) -> operations.ReductionOperation:
@@ -48,7 +49,7 @@ class MapFunction(ScalarCallable):  # type: ignore[misc]
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition is another function.
-        key_builder.update_for_dataclass(key_hash, self)
+        update_with_modules(key_hash, key_builder, self)
         key_builder.rec(key_hash, list(self.generate_preambles(None)))
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytools.tag import Tag, UniqueTag, tag_dataclass
 
+from .keys import update_with_modules
+
 if TYPE_CHECKING:
     from pytools.persistent_dict import Hash, KeyBuilder
 
@@ -13,12 +15,11 @@ if TYPE_CHECKING:
 
 
 class KeptTag(Tag):  # type: ignore[misc]
-    """A tag of ours. loopy keeps kernels on disk, under keys that leave modules out: one that another release has kept is not ours."""
+    """A tag of ours. loopy keeps kernels on disk: one that another release has kept, with its own classes, is not ours."""
 
     def update_persistent_hash(self, key_hash: Hash, key_builder: KeyBuilder) -> None:
         """What loopy asks for a key."""
-        key_builder.rec(key_hash, type(self).__module__)
-        key_builder.update_for_dataclass(key_hash, self)
+        update_with_modules(key_hash, key_builder, self)
 
 
 @tag_dataclass

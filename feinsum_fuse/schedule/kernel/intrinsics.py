@@ -20,6 +20,7 @@ from pymbolic import flatten, substitute
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+from ...cascades.kernel.keys import update_with_modules
 from ...number_types import BFLOAT16
 from ..refusals import VectorAccessError
 from ..target import Quirks
@@ -88,7 +89,7 @@ class Intrinsic(ScalarCallable):  # type: ignore[misc]
 
     def update_persistent_hash(self, key_hash, key_builder):  # type: ignore[no-untyped-def]
         # loopy keeps generated code on disk: another definition, or another way to call it, is another function.
-        key_builder.update_for_dataclass(key_hash, self)
+        update_with_modules(key_hash, key_builder, self)
         key_builder.rec(key_hash, _calls())
         key_builder.rec(key_hash, list(self.generate_preambles(None)))
 
