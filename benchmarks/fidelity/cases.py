@@ -60,12 +60,18 @@ ASKED_FOR = (
 """Workloads I: of the kinds that a model of kernels is mostly asked for, sizes drawn (:mod:`.sizes`); judged once on PoCL and once on
 Intel's runtime, looked at since. Of their mappings half are kept as drawn, and of others those that the model took for the fastest when
 they were drawn: enough of them are near the best."""
-DRAWN_LAST = (
+OTHER_FORMS = (
     *("turned_product", "gated_batch", "separable_conv", "tanh_gated"),
     *("biased_softmax", "moment_norm", "latent_decoding", "two_sided_matvec"),
 )
-"""Workloads J: the kinds of set I again in other forms, sizes drawn; judged once on Intel's runtime. Their mappings are chosen as set I's
-were."""
+"""Workloads J: the kinds of set I again in other forms, sizes drawn; judged once on Intel's runtime, looked at since. Their mappings are
+chosen as set I's were."""
+DRAWN_LAST = (
+    *("two_sums_product", "spectral_product", "strided_depthwise", "error_gated"),
+    *("tempered_softmax", "gated_norm", "sloped_decoding", "batched_vecmat"),
+)
+"""Workloads K: these kinds once more, in forms that neither I nor J has, sizes drawn; for both runtimes on one processor. Their mappings
+are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -76,11 +82,12 @@ SETS = {
     "workloads that were held out right before these": LEFT_OUT,
     "workloads that were held out with a calibration of the same sitting": UNSEEN,
     "workloads of the kinds that are mostly asked for": ASKED_FOR,
+    "workloads of these kinds in other forms": OTHER_FORMS,
     "held-out workloads": DRAWN_LAST,
 }
-LETTERS = "ABCDEFGHIJ"
+LETTERS = "ABCDEFGHIJK"
 """What these sets are called."""
-KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT, *UNSEEN, *ASKED_FOR)
+KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT, *UNSEEN, *ASKED_FOR, *OTHER_FORMS)
 """Workloads that intervals are made of."""
 SEED = 16
 MOST_TURNS = 10

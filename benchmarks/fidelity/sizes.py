@@ -1,4 +1,4 @@
-"""The sizes of sets I and J, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I, J and K, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -28,6 +28,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "moment_norm": {"M": (500, 4000), "N": (150, 1200)},
         "latent_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
         "two_sided_matvec": {"M": (400, 2500), "N": (400, 2500)},
+    },
+    2613: {
+        "two_sums_product": {"A": (30, 120), "B": (4, 16), "D": (30, 120), "K": (16, 60), "L": (6, 24)},
+        "spectral_product": {"I": (120, 500), "J": (120, 500), "K": (80, 350)},
+        "strided_depthwise": {"C": (20, 80), "Y": (24, 70), "X": (24, 70)},
+        "error_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "tempered_softmax": {"H": (3, 10), "M": (100, 400), "N": (100, 400)},
+        "gated_norm": {"M": (500, 4000), "N": (150, 1200)},
+        "sloped_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
+        "batched_vecmat": {"B": (4, 20), "M": (200, 900), "N": (200, 900)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
