@@ -13,7 +13,7 @@ from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches
 from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
 from feinsum_fuse.device.calibration.core_probes import CoreBench, written
-from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns
+from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
@@ -192,3 +192,12 @@ def test_probe_does_the_work_that_it_counts() -> None:
     sample_in_turns([one, two], 0.05)
     assert min(len(one.seconds), len(two.seconds)) >= 5
     assert one.rate().value > 0 and two.rate().value > 0
+
+
+def test_of_lengths_that_are_as_fast_the_usual_one_is_that_of_a_register() -> None:
+    """Units that are half as wide as registers compute as fast in halves; those that are narrower than what a driver reports do not."""
+    widths = [16, 32, 64]
+    assert usual_length(widths, [58, 115, 116], register=64) == 2
+    assert usual_length(widths, [58, 115, 116], register=32) == 1
+    assert usual_length(widths, [58, 115, 60], register=64) == 1
+    assert usual_length(widths, [110, 115, 60], register=64) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
+from ..catalogue import target
 from ..runtime.host_memory import LARGE_BYTES, put_on_large_pages
 from ..runtime.loaded_executable import Loaded, queue_of
 from .caches import line_bytes
@@ -318,15 +319,24 @@ class Bench:
 
 
 def best_bench(device: cl.Device, dtype: str) -> Bench:
-    """The bench with the vector length that multiplies and adds fastest, the shortest within 10 %; on others than CPUs groups of scalars.
+    """The bench with the vector length that multiplies and adds fastest; on others than CPUs groups of scalars.
 
-    The length that a driver prefers is no guide: PoCL reports that of the processor and compiles for half of it.
+    Of lengths within 10 % of the fastest it is that of a register that the compiler writes for, else the shortest. A processor whose units
+    are half as wide as its registers (Zen 4) multiplies and adds as fast in halves, which take twice as many instructions and registers.
+    The length that a driver prefers is no guide: one reports that of the processor and compiles for half of it.
     """
     if not device.type & cl.device_type.CPU:
         return Bench(device, dtype, 1, min(256, int(device.max_work_group_size)))
     widest = 64 // np.dtype(dtype).itemsize
-    candidates = [Bench(device, dtype, lanes) for lanes in (widest // 4, widest // 2, widest)]
+    lengths = (widest // 4, widest // 2, widest)
+    candidates = [Bench(device, dtype, lanes) for lanes in lengths]
     probes = [bench.multiply_adds(1) for bench in candidates]
     sample_in_turns(probes, 0.1, 15)
     rates = [probe.rate().value for probe in probes]
-    return next(bench for bench, rate in zip(candidates, rates, strict=True) if rate > 0.9 * max(rates))
+    return candidates[usual_length([lanes * np.dtype(dtype).itemsize for lanes in lengths], rates, target(device).vector_bytes)]
+
+
+def usual_length(widths: Sequence[int], rates: Sequence[float], register: int) -> int:
+    """Which of these lengths to take by default: bytes of each, multiply-adds a second with it, and the bytes of a register."""
+    fast = [k for k, rate in enumerate(rates) if rate > 0.9 * max(rates)]
+    return next((k for k in fast if widths[k] == register), fast[0])
