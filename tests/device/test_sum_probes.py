@@ -21,16 +21,18 @@ def test_a_step_is_what_is_left_without_the_lanes() -> None:
     assert found["summed_seconds"] == pytest.approx((256 * 8e-11 - 4e-9) / 240)
     assert found["written_out_sums"] == 32
     assert found["written_out_steps"] == 256
+    assert found["written_out_parts"] == 5
 
 
 def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
     def seconds(name: str) -> float:
         kind, count = name.split()
-        return (5e-10 if int(count) > 16 else 1e-10) if kind == "copies" else 1e-9
+        return (5e-10 if int(count) > 16 else 1e-10) if kind == "copies" else 6e-10 if count == "5" else 4e-10 if kind == "parts" else 1e-9
 
     found = figures(seconds, KNOWN)
     assert found["written_out_sums"] == 16
     assert found["written_out_steps"] == 64, "the shortest of these sums is the one whose time the model has"
+    assert found["written_out_parts"] == 2
     kept = figures(seconds, KNOWN | {"gathered_seconds": 5e-10, "vector_memory_update_seconds": 1e-10})
     assert (kept["written_out_sums"], kept["written_out_steps"]) == (1, 1)
 

@@ -25,6 +25,12 @@ APART_STEPS = (64, 128, 256)
 """Elements of a sum of which one operand's lie apart: as many as a compiler may write out."""
 APART = 17
 """Elements from one of these to the next: lines of 64 bytes never meet."""
+PARTS = (2, 5)
+"""Steps of a longer sum that a compiler may write out at a time, where a whole number of parts are the sum."""
+PARTS_A_SUM = 293
+"""A prime number of them, so that there is no other part; more steps than are written out whole."""
+PARTED_APART = 9
+"""Elements from one to the next in these, of which so many lie in caches."""
 ENTERED = 64
 BYTES = 64 << 10
 """Of the probes' memory, which the nearest cache holds as far as it is touched."""
@@ -62,19 +68,24 @@ class SumBench:
         """(name, probe) of what tells how much is written out."""
         yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
         yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
+        yield from ((f"parts {part}", self._parted(part)) for part in PARTS)
 
     def _apart(self, count: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
+
+    def _parted(self, part: int) -> Probe:
+        return self.scalars.probe(self._sums, f"probe_parts_{part}", 1, SUMS, SUMS * part * PARTS_A_SUM, 2 * BYTES)
 
     def _kept(self, count: int) -> Probe:
         return self.bench.probe(self._vectors, f"probe_kept_{count}", 1, ENTERED, ENTERED * count, BYTES)
 
     @cached_property
     def _sums(self) -> Loaded:
-        near, apart = "p[j * 16 + i] * p[i + 4096]", f"p[i] * p[j + i * {APART} + 4096]"
+        near, *apart = "p[j * 16 + i] * p[i + 4096]", *(f"p[i] * p[j + i * {step} + 4096]" for step in (APART, PARTED_APART))
         bodies = {"summed": _SUM.format(SUMMED, near), "folded_sum": _SUM.format(ADDED_UP, near)}
         bodies["exp_summed"] = _SUM.format(SUMMED, "exp(p[j * 16 + i] - p[8192])")
-        bodies |= {f"apart_{count}": _SUM.format(count, apart) for count in APART_STEPS}
+        bodies |= {f"apart_{count}": _SUM.format(count, apart[0]) for count in APART_STEPS}
+        bodies |= {f"parts_{part}": _SUM.format(part * PARTS_A_SUM, apart[1]) for part in PARTS}
         return self._loaded(self.scalars, bodies)
 
     @cached_property
@@ -89,14 +100,17 @@ class SumBench:
 
 def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict[str, float]:
     """What these probes say: of a sum in vectors what each element takes, adding up the lanes left out; how many sums a compiler keeps in
-    registers that it writes out itself, and how long a loop is that it writes out (1 if none).
+    registers that it writes out itself, how long a loop is that it writes out, and how long a part of a longer one (1 if none).
 
     ``seconds``: of one update, or of one step; ``known``: ``<name>_seconds`` of operations, those of this module among them.
     """
     whole, lanes, gathered = (known[f"{name}_seconds"] for name in ("summed", "folded_sum", "gathered"))
     update, latency = (known[f"{name}_seconds"] for name in ("vector_memory_update", "multiply_add_latency"))
     summed = max(0.0, SUMMED * whole - lanes) / (SUMMED - ADDED_UP)
-    kept = [count for count in KEPT_SUMS if seconds(f"copies {count}") < update / 2]
-    # A core that sees ahead overlaps two or three sums that keep their order.
-    steps = [count for count in APART_STEPS if (gathered if count == APART_STEPS[0] else seconds(f"steps {count}")) < latency / 4]
-    return {"summed_seconds": summed, "written_out_sums": float(max(kept, default=1)), "written_out_steps": float(max(steps, default=1))}
+    # Kept in registers they take half of what memory does, or less; what is between the two is noise.
+    kept = [count for count in KEPT_SUMS if seconds(f"copies {count}") < update / 1.5]
+    # Of sums that keep their order a core that sees ahead overlaps no more than two, which take half of that.
+    steps = [count for count in APART_STEPS if (gathered if count == APART_STEPS[0] else seconds(f"steps {count}")) < latency / 2]
+    parts = [part for part in PARTS if seconds(f"parts {part}") < latency / 2]
+    longest = {"sums": kept, "steps": steps, "parts": parts}
+    return {"summed_seconds": summed} | {f"written_out_{name}": float(max(found, default=1)) for name, found in longest.items()}

@@ -29,7 +29,7 @@ def _lanes(code: Straight) -> int:
         return 1
     longest = min(code.scalars.native(line) for line in code.block.lines)
     summed = code.block.trips * max(line.copies for line in lines)
-    if not all(_is_joined(code, line, loop.name) for line in lines) or summed < longest * (2 if loop.limits else 1):
+    if not all(_is_joined(code, line, loop.name) for line in lines) or summed < longest * (1 if code.sums.lengths else 2):
         return 1
     return min(longest, 1 << (int(max(1.0, code.block.trips)).bit_length() - 1))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 from ....schedule.statement import Place
-from ....schedule.tree.nest import Nest
-from ..basic_blocks import BasicBlock, stride
+from ....schedule.tree.nest import For, Nest
+from ..basic_blocks import BasicBlock, stride, trips
 from ..machine import Machine
 
 
@@ -33,27 +34,52 @@ class SumVectors:
 
     def are_worth(self, gathered: float) -> bool:
         """Whether a compiler makes vectors though so many elements of an iteration lie apart: of a long loop it counts these against
-        operations, those of a loop that it writes out it joins in any case.
+        operations, those of a loop that it writes out, whole or a few steps at a time, it joins in any case.
         """
-        return self._is_short or gathered < max(line.copies for line in self.block.lines)
+        return self._is_short or self._is_parted or gathered < self._copies
 
     def shared(self, place: Place, written: Collection[str]) -> float:
         """How many sums use what is gathered of an array for one, unless the block has ``written`` it: those of a written-out loop in the
-        loop around, those of a longer one in all short loops around, which compilers turn inside out.
+        loop around, before which it is gathered; those of a longer one in all short loops around, which compilers turn inside out.
         """
-        if place.source in written or place.source in self.nest.tiles:
+        if place.source in written:
             return 1.0
+        if self._is_short:
+            return float(math.prod(_sharing(loop, place) for loop in self.block.above[-2:-1]))
         count, most = 1.0, self.machine.figure("written_out_sums")
-        for loop in self.block.above[-2:-1] if self._is_short else self.block.above[:-1]:
-            if loop.binding == "loop" and loop.name not in place.loops and loop.extent is not None and not loop.limits:
-                count *= loop.extent if count * loop.extent <= most else 1
+        for loop in self.block.above[:-1] if place.source not in self.nest.tiles else ():
+            count *= _sharing(loop, place) if count * _sharing(loop, place) <= most else 1
         return count
+
+    @property
+    def _copies(self) -> float:
+        """Copies of the longest statement."""
+        return max(line.copies for line in self.block.lines)
 
     @cached_property
     def _is_short(self) -> bool:
         """Whether the compiler writes out the block's loop."""
-        copies, loop = max(line.copies for line in self.block.lines), self.block.loop
-        return loop is not None and not loop.limits and self.block.trips * copies <= self.machine.figure("written_out_steps")
+        return bool(self.lengths) and max(self.lengths) * self._copies <= self.machine.figure("written_out_steps")
+
+    @cached_property
+    def _is_parted(self) -> bool:
+        """Whether it writes out a few steps of the block's loop at a time, of which a whole number are the loop."""
+        figure = self.machine.figure
+        most = int(min(figure("written_out_parts"), figure("written_out_sums") / self._copies)) if figure("written_out_steps") > 1 else 1
+        return bool(self.lengths) and all(any(not count % part for part in range(2, most + 1)) for count in self.lengths)
+
+    @cached_property
+    def lengths(self) -> frozenset[int]:
+        """The numbers of iterations of the block's loop, if the compiler knows them: all the same, or decided by loops of known length
+        around, one of which it writes out. Those of work-groups it does not know.
+        """
+        loop, above = self.block.loop, self.block.above[:-1]
+        if loop is None or loop.extent is None:
+            return frozenset()
+        moving = {name for limit in loop.limits for name in limit.variables} - {loop.name}
+        if any(one.binding != "loop" or one.limits for one in above if one.name in moving):
+            return frozenset()
+        return frozenset(trips(loop, above)) - {0}
 
     @cached_property
     def _together(self) -> float:
@@ -63,3 +89,9 @@ class SumVectors:
         places = [place for line in self.block.lines for place in line.statement.operands if loop.name in place.loops]
         written = {line.statement.target.source for line in self.block.lines}
         return max((self.shared(place, written) for place in places if stride(self.nest, place, loop.name) != 1), default=1.0)
+
+
+def _sharing(loop: For, place: Place) -> int:
+    """Iterations of a loop in which a place is the same, if compilers know how many they are; else 1."""
+    is_known = loop.binding == "loop" and loop.extent is not None and not loop.limits
+    return loop.extent or 1 if is_known and loop.name not in place.loops else 1

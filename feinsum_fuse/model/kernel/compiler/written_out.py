@@ -6,7 +6,7 @@ import math
 
 from ....schedule.statement import Statement
 from ....schedule.tree.nest import For, Nest, NestItem, rebuilt
-from ..basic_blocks import conditional
+from ..basic_blocks import conditional, stride
 from ..machine import Machine
 
 CHOSEN = 2
@@ -25,14 +25,14 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
 
     every = tuple(loop for node in nest.body if isinstance(node, For) for loop in node.loops)
 
-    def copies(node: NestItem) -> float:
-        """How many copies of its longest statement a node is when it is written out; infinitely many if it cannot be."""
+    def copies(node: NestItem, unrolled: frozenset[str] = frozenset()) -> float:
+        """How many copies of its longest statement a node is when it is written out, inside others; infinitely many if it cannot be."""
         if isinstance(node, Statement):
             return 1
-        inner = max(map(copies, node.body), default=1)
+        inner = max((copies(one, unrolled | {node.name}) for one in node.body), default=1)
         if node.binding == "vector":
             # What is stored under a condition has to be in memory; of two elements the other one is chosen.
-            return math.inf if (node.extent or 1) > CHOSEN and conditional(node, every) else inner
+            return math.inf if (node.extent or 1) > CHOSEN and conditional(node, every) and not _is_known(nest, node, unrolled) else inner
         is_known = node.extent is not None and not node.limits and not node.intrinsic and node.binding in ("loop", "unroll")
         return inner * node.extent if is_known and node.extent is not None else math.inf
 
@@ -50,6 +50,12 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
 def _goes_on(child: For, around: For) -> bool:
     """Whether the loop around goes on with some of a loop's sums."""
     return any(s.reduce is not None and around.name not in s.target.loops for _, s in child.points)
+
+
+def _is_known(nest: Nest, lane: For, unrolled: frozenset[str]) -> bool:
+    """Whether copies in which these loops are written out know how many lanes they have: some have all, and others a part of a row."""
+    deciding = [{*limit.variables} - {lane.name} for limit in lane.limits]
+    return all(names and unrolled >= names for names in deciding) and all(stride(nest, s.target, lane.name) == 1 for _, s in lane.points)
 
 
 def _unrolled(node: NestItem) -> NestItem:

@@ -1,0 +1,75 @@
+"""Sums of elements that lie apart: of which a compiler makes vectors, and what it does before a loop that goes on with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from feinsum_fuse.formats.spec import Spec
+from tests.model.test_each_term import apart_sums, mapped, seconds, with_variables
+
+
+def tiled() -> Spec:
+    """A sum down a column in tiles of 128 and a rest of 44 steps."""
+    return gathering(
+        "{rank_sizes: {M: 64, N: 300}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[n, m] * B[n]']}",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 128}\n"
+        "  - !Temporal {rank_variable: n, tile_shape: 1}",
+    )
+
+
+def gathering(workload: str, loops: str) -> Spec:
+    """A kernel by a compiler that writes out sums of up to 256 steps."""
+    return with_variables(
+        mapped(workload, "[A, B, Z]", loops),
+        launch_seconds=1e-9,
+        summed_seconds=1e-13,
+        folded_sum_seconds=1e-13,
+        gathered_seconds=1e-12,
+        written_out_steps=256,
+        written_out_sums=32,
+    )
+
+
+def columns(around: str, inner: str = "k") -> Spec:
+    """A product that gathers columns of ``B``, the loop around the sum's own being the one that is named."""
+    outer = "n" if around == "m" else "m"
+    loops = "\n  ".join(f"- !Temporal {{rank_variable: {name}, tile_shape: 1}}" for name in (outer, around, inner))
+    return gathering("{rank_sizes: {M: 64, N: 64, K: 128}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}", loops)
+
+
+def cut(width: int) -> Spec:
+    """A product whose sums are rows of so many elements in memory, in vectors of eight, that a short loop goes on with."""
+    return with_variables(
+        mapped(
+            f"{{rank_sizes: {{M: 4, N: {width}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
+            "[A, B, Z]",
+            "- !Temporal {rank_variable: k, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+            "  - !Temporal {rank_variable: n, tile_shape: 8}\n"
+            "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+        ),
+        launch_seconds=1e-9,
+    )
+
+
+def test_of_a_longer_sum_equal_parts_are_written_out() -> None:
+    """505 steps are five at a time, 509 are not; nor does a compiler part what it writes out nothing of."""
+    assert seconds(apart_sums(505)) < seconds(apart_sums(505), written_out_parts=1) / 2
+    assert seconds(apart_sums(509)) == seconds(apart_sums(509), written_out_parts=1)
+    assert seconds(apart_sums(505), written_out_steps=1) == seconds(apart_sums(505), written_out_steps=1, written_out_parts=1)
+
+
+def test_lengths_that_a_loop_of_known_length_decides_are_written_out() -> None:
+    assert seconds(tiled()) < seconds(tiled(), written_out_steps=1) / 4
+
+
+def test_what_a_written_out_sum_gathers_is_gathered_before_the_loop_around() -> None:
+    """Columns of ``B`` are gathered once for all rows ``m``, and for each ``n`` again."""
+    once, again = seconds(columns("m"), gathered_seconds=1e-8), seconds(columns("n"), gathered_seconds=1e-8)
+    assert again > 64 * 64 * 128 * 1e-8 > 32 * once
+    assert once > 64 * 128 * 1e-8
+
+
+def test_vectors_that_are_cut_where_every_copy_knows_it_stay_in_registers() -> None:
+    """Rows of 12 are a vector and a half one; those of three are a part of a vector in all copies, which a condition stores."""
+    assert seconds(cut(12), written_out_sums=32) < seconds(cut(12)) / 2
+    assert seconds(cut(3), written_out_sums=32) == pytest.approx(seconds(cut(3)))
