@@ -297,6 +297,18 @@ def test_the_page_has_every_figure() -> None:
     assert [name for name in FIGURES if name not in page] == []
 
 
+def test_half_vectors_take_what_they_were_measured_at() -> None:
+    """Units that are half as wide as registers start two operations on half a vector in the time of one on a whole."""
+    sooner = {"narrow_multiply_add_seconds": 1e-13, "narrow_load_seconds": 1e-13}
+    narrow = with_variables(scalars(16, 16, registers=True), multiply_add_latency_seconds=1e-13, issue_seconds=1e-13)
+    for name in sooner:
+        assert seconds(narrow, **{name: SLOW}) == seconds(narrow), "no slower than whole vectors"
+    assert seconds(narrow, **sooner) < 0.6 * seconds(narrow)
+    assert seconds(REGISTER_TILE, **sooner) == seconds(REGISTER_TILE)
+    filled = with_variables(columns(64, 64), pack_seconds=1e-13, issue_seconds=1e-13)
+    assert seconds(filled, narrow_load_seconds=1e-13) < seconds(filled), "lanes are filled by loads of elements"
+
+
 def test_lanes_that_share_a_line_leave_together() -> None:
     """Of rows of one element the lanes are neighbours; of rows of 64 each has a line of its own."""
     pairs = mapped(

@@ -87,6 +87,7 @@ _AT = "*(__global anywhere {}*) &"
 _LONE = "for (int i = 0; i + CHAINS <= n; i += CHAINS) {{ {} }}"
 _BODIES = {
     "loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { LOADS }",
+    "products": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PRODUCTS }",
     "lookahead": "VEC s = x[r & 63]; CHAIN a0 += s;",
     "stream": "for (int i = 0; i < n; ++i) { VEC v = x[i]; COLUMN }",
     "pairs": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAIRS }",
@@ -163,6 +164,8 @@ class CoreBench:
             work = LANE_STORED * self.halves.lanes
             yield "narrow_lane_store", self.halves.probe(self._core_of(self.halves), "probe_lane_stores", 1, LANE_STORED, work, BYTES)
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
+            yield "narrow_load", self.halves.probe(self._core_of(self.halves), "probe_loads", 1, count, count, BYTES)
+            yield "narrow_multiply_add", self.halves.probe(self._core_of(self.halves), "probe_products", 1, count, count, BYTES)
         running = tuple(RUNNING + name for name in CHAINED) if self.bench.lanes > 1 else ()
         whole = (*self.functions(self.bench), *self.chains(self.bench, (*PROBES, *running)))
         yield from ((f"{name}_vector", probe) for name, probe in whole)
@@ -270,6 +273,7 @@ class CoreBench:
         pitch, apart = ROW // width, (ROW - bench.line) // width
         words = {
             "LOADS": " ".join(f"a{k} = a{k} * u + x[i + {k}];" for k in chains),
+            "PRODUCTS": " ".join(f"a{k} = a{k} * u + w;" for k in chains),
             "CHAIN": " ".join(f"s = s * u + x[{k}];" for k in range(CHAIN)),
             "SPAN": str(bench.line // width or 1),
             "CROWDED": str(self._crowded // width),

@@ -135,6 +135,10 @@ class Machine:
             found = self._known[name] = operation_seconds(self.arch, name, self.rate)
         return found
 
+    def narrow(self, name: str, whole: float) -> float:
+        """Seconds of an operation on half a vector or less, where one on a whole vector takes so many: as many, if no probe says less."""
+        return min(whole, self.variable(f"narrow_{name}_seconds", whole))
+
     def figure(self, name: str) -> float:
         """One of :data:`~feinsum_fuse.model.processor.FIGURES`."""
         found = self._known.get(name)

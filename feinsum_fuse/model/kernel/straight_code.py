@@ -75,11 +75,9 @@ class Straight:
     def iteration(self) -> float:
         """The busiest port's time for the code once."""
         second = self.machine.seconds
-        additions, others = self._counts.additions, self.arithmetic - self._counts.additions
         ports = [
-            max(additions, others) / self.machine.rate,
-            self.arithmetic * second("mixed_addition"),
-            self.loads * second("load") + self._counts.split_loads * (second("split_load") - second("load")),
+            self._counts.computing(self.machine),
+            self._counts.loading(self.machine, self.loads),
             self.packed * second("pack"),
             self._counts.gathered * second("gathered"),
             self._counts.updates * second("vector_memory_update"),
@@ -191,6 +189,11 @@ class Straight:
             return 1 / max(self.vectorised, self.scalars.joined(line))
         return max(1.0, line.width / self.scalars.native(line))
 
+    def _is_narrow(self, line: CodeLine) -> bool:
+        """Whether its operations are on half a vector or less: units that are narrower than registers do them sooner."""
+        lanes = line.width if line.lane is not None else max(self.vectorised, self.scalars.joined(line))
+        return lanes <= self.scalars.native(line) // 2
+
     def _split(self, line: CodeLine, place: Place) -> float:
         """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell."""
         loop = line.lane or self.block.loop
@@ -228,17 +231,15 @@ class Straight:
         found = self.operations_of(line)
         if reduce is not None and REDUCTIONS[reduce].cost is None:
             # A multiplication that comes last becomes one operation with the addition.
-            counts.arithmetic += pieces
-            if self._multiplies_and_adds(line):
+            is_one = self._multiplies_and_adds(line)
+            if is_one:
                 found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
-            elif reduce == ADD.name:
-                counts.additions += pieces
+            counts.compute(pieces, is_addition=not is_one and reduce == ADD.name, is_narrow=self._is_narrow(line))
         lanes = self._lanes_of(line)
         for (name, moved), count in found.items():
             times = self._times(line, moved) * count
             if name in ONE_INSTRUCTION:
-                counts.arithmetic += times
-                counts.additions += times if name == ADDITION else 0.0
+                counts.compute(times, is_addition=name == ADDITION, is_narrow=self._is_narrow(line))
                 continue
             if line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 seconds = times / self._pieces(line) * line.width * self.machine.function(name, 1)
@@ -296,6 +297,7 @@ class Straight:
             counts.other += count
         if repeated:
             counts.loads += loads
+            counts.narrow_loads += loads if self._is_narrow(line) else min(loads, packs)  # lanes are filled by loads of elements
             counts.packed += packs
         else:
             counts.before += loads

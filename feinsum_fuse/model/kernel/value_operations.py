@@ -168,6 +168,11 @@ class CodeCounts:
     arithmetic: float = 0.0
     additions: float = 0.0
     """Those of the arithmetic operations that no multiplication is part of."""
+    narrow: float = 0.0
+    """Arithmetic operations on half a vector or less."""
+    narrow_additions: float = 0.0
+    narrow_loads: float = 0.0
+    """Loads of half a vector or less: of elements of which vectors are filled, too."""
     split_loads: float = 0.0
     """Loads of vectors that lie in two lines."""
     split_stores: float = 0.0
@@ -194,6 +199,13 @@ class CodeCounts:
     updates: float = 0.0
     """Vectors in memory that are changed where they are."""
 
+    def compute(self, times: float, *, is_addition: bool, is_narrow: bool) -> None:
+        """So many arithmetic operations."""
+        self.arithmetic += times
+        self.additions += times if is_addition else 0.0
+        self.narrow += times if is_narrow else 0.0
+        self.narrow_additions += times if is_addition and is_narrow else 0.0
+
     def fold(self, machine: Machine, cost: str | None, lanes: int, times: float) -> None:
         """So many times the lanes of a vector are combined by halves, and the last of them with what was there: by additions, or by a
         function.
@@ -201,11 +213,22 @@ class CodeCounts:
         halves = math.log2(lanes)
         self.packed += times * halves
         if cost is None:
-            self.arithmetic += times * (halves + 1)
-            self.additions += times * (halves + 1)
+            self.compute(times * (halves + 1), is_addition=True, is_narrow=lanes <= machine.lanes)
         else:
             self.functions += times * (halves * machine.function(cost, lanes // 2) + machine.function(cost, 1))
             self.other += times * (halves + 1)
+
+    def computing(self, machine: Machine) -> float:
+        """Seconds in which the arithmetic of an iteration starts."""
+        wide = 1 - machine.narrow("multiply_add", 1 / machine.rate) * machine.rate
+        additions, every = self.additions - wide * self.narrow_additions, self.arithmetic - wide * self.narrow
+        return max(max(additions, every - additions) / machine.rate, every * machine.seconds("mixed_addition"))
+
+    def loading(self, machine: Machine, loads: float) -> float:
+        """Seconds of so many loads of an iteration, those of its spilled values among them."""
+        whole = machine.seconds("load")
+        sooner, later = whole - machine.narrow("load", whole), machine.seconds("split_load") - whole
+        return loads * whole - self.narrow_loads * sooner + self.split_loads * later
 
     def storing(self, machine: Machine) -> float:
         """Seconds in which the stores of an iteration leave the core."""
