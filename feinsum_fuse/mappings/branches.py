@@ -50,6 +50,10 @@ FACTORS = (0.125, 0.25, 0.5, 2, 4)
 PASS = 4
 """What Einsums do with a few rows fills the nearest cache to one part of so many: the next rows are on their way into it meanwhile, and
 caches keep what stands at alike addresses in few places."""
+NEAREST_PART = 2
+"""What is used again soon, as a copied tile is, fills the nearest cache to one part of so many."""
+STAYS = 4
+"""A tensor of no more than one part of so many of a core's own cache stays there beside what goes through memory."""
 PASSES = (1, 2, 4, 8, 16)
 MOST_VECTORS = 4
 """Vectors of a register tile along the lanes."""
@@ -151,8 +155,8 @@ class Branch:
         return found
 
     def _in_pieces(self, rows: RowVariables) -> tuple[bool, int, int]:
-        """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four; how far inside
-        they lie in what is written.
+        """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four, but for what
+        stays in a core's cache; how far inside they lie in what is written.
 
         Where sums are taken, other things matter more: what is used again.
         """
@@ -160,7 +164,8 @@ class Branch:
             return False, 0, 0
         accesses = [(a, rows[e.name]) for e in self.segment.einsums for a in (*e.operands, e.output) if a.tensor not in self.segment.keeps]
         cut = {access.tensor for access, row in accesses if is_contiguous(access, row)}
-        size = sum(map(self.segment.around.tensor_bytes, cut)) // self.plan.target.nearest_cache_bytes
+        sizes = [size for tensor in cut if (size := self.segment.around.tensor_bytes(tensor)) > self.plan.target.core_cache_bytes // STAYS]
+        size = sum(sizes) // self.plan.target.nearest_cache_bytes
         problems = prod(map(self.segment.extent, self.segment.batches))
         few = self.segment.extent(rows) * problems < FEWEST * self.plan.target.units
         last = self.segment.einsums[-1]

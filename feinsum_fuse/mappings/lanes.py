@@ -138,7 +138,7 @@ def _moved(segment: Segment, einsum: Einsum, access: Access, lane: str, rows: Ro
     """How many elements copies of an operand move in all.
 
     There is one for each tile of rows. An Einsum that shares them with none but copies has one for all iterations of another variable of
-    its output instead, the longest that the operand lacks, of which a group has a tile if it is the rows.
+    its output instead, the longest that the operand lacks, of which a group has a tile if it is the rows. What lacks none is moved once.
     """
     sizes = {v: n for v in einsum.variables if isinstance(n := einsum.sizes[v], int)}
     row, elements = rows.get(einsum.name), prod(sizes[v] for v in access.variables)
@@ -147,7 +147,7 @@ def _moved(segment: Segment, einsum: Einsum, access: Access, lane: str, rows: Ro
     if sum(not other.is_copy for other in segment.einsums) > 1:
         return elements * (1 if row in access.variables else -(-sizes[row] // tile))
     lengths = [min(sizes[v], tile) if v == row else sizes[v] for v in einsum.output_variables if v not in (lane, *access.variables)]
-    return einsum.box_points // max(lengths, default=1)
+    return einsum.box_points // max(lengths) if lengths else elements
 
 
 def reduced_in_order(einsum: Einsum, read: Sequence[Access]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
-from .branches import Branch
+from .branches import NEAREST_PART, Branch
 from .choices import Choice
 from .components import Axis
 from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
@@ -21,8 +21,6 @@ FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
 REUSE = 4
 """A copy pays if what is copied is used by this many register tiles."""
-NEAR = 2
-"""A copied tile fills the first-level cache to one part of so many."""
 CORE = 4
 """Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
 STREAMS = 8
@@ -278,7 +276,7 @@ class OwnLoops:
     def _copied_near(self, gathered: Sequence[str]) -> int:
         """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""
         plan = self.branch.plan
-        room = min(self.core_bytes, plan.target.limits.local_bytes // 2) if gathered else plan.target.nearest_cache_bytes // NEAR
+        room = min(self.core_bytes, plan.target.limits.local_bytes // 2) if gathered else plan.target.nearest_cache_bytes // NEAREST_PART
         return max(1, room // (2 * plan.target.vector_bytes * prod(self.tiles[v] for v in gathered)))
 
     def _kept_near(self, tile: Mapping[str | None, int]) -> int:

@@ -14,7 +14,7 @@ from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
-from .branches import MOST_VECTORS, Branch
+from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
 from .lanes import is_contiguous, is_one_stream, reduced_in_order
 
@@ -90,10 +90,19 @@ class RegisterTile:
         return any(self.vector not in a.variables and is_contiguous(a, variable) for a in self.einsum.operands)
 
     def used_again(self) -> str | None:
-        """The same, if there is such a vector and the innermost variable does not use it again anyway."""
+        """The same, if there is such a vector, the innermost variable does not use it again anyway, and it does not stay near till then."""
         innermost = next((v for v in reversed(self.einsum.output_variables) if v != self.lane and self.tiles[v] > 1), None)
         found = self._reused() if innermost is not None and not self._reuses(innermost) else innermost
-        return found if found is not None and self._reuses(found) else None
+        if found is None or not self._reuses(found) or (found != innermost and not self.on_items and self._stays_near(found)):
+            return None
+        return found
+
+    def _stays_near(self, variable: str) -> bool:
+        """Whether the nearest cache holds what the iterations of a variable use again, beside what goes through memory."""
+        room, inner = self.branch.plan.target.nearest_cache_bytes // NEAREST_PART, self.einsum.output_variables
+        inner = inner[inner.index(variable) + 1 :]
+        again = [a for a in self.einsum.operands if self.vector in a.variables and variable not in a.variables]
+        return sum(prod(self.tiles[v] for v in inner if v in a.variables) * self.element_bytes(a) for a in again) <= room
 
     def _reuses(self, variable: str) -> bool:
         """Whether the iterations of a variable use the same vector of an operand."""

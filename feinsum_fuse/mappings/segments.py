@@ -252,11 +252,24 @@ class Segment:
         """The loops that all of the Einsums can share; best first.
 
         Best is what lets the most Einsums use an operand again in the next iteration, then what is longest, then what cuts lines of the
-        fewest tensors. Where nothing is summed up, numbers for each problem make it no batch: rows go through memory from end to end.
+        fewest tensors. Where nothing is summed up, numbers for each problem make it no batch, nor is an axis one that lies inside another
+        loop's: rows go through memory from end to end.
         """
-        sums = any(einsum.reduction_variables for einsum in self.einsums)
-        found = [loop if sums or not loop.has_numbers else replace(loop, is_batch=False) for loop in self.shared]
+        found = self.shared
+        if not any(einsum.reduction_variables for einsum in self.einsums):
+            apart = [loop for loop in found if loop.is_batch and (loop.has_numbers or self._lies_inside(loop))]
+            found = tuple(replace(loop, is_batch=False) if loop in apart else loop for loop in found)
         return tuple(sorted(found, key=lambda loop: (-loop.reused, -loop.extent, self._cut_by(loop))))
+
+    def _lies_inside(self, loop: Shared) -> bool:
+        """Whether the loop's axis lies inside that of a loop that is no batch, in all that is read and written along both."""
+        accesses = [(e.name, access) for e in self.einsums for access in (*e.operands, e.output)]
+
+        def is_outside(other: Shared) -> bool:
+            places = [(_axis(access, other.rows[name]), _axis(access, loop.rows[name])) for name, access in accesses]
+            return all(outer < inner for outer, inner in places if outer is not None and inner is not None)
+
+        return any(not other.is_batch and is_outside(other) for other in self.shared)
 
     def _cut_by(self, loop: Shared) -> int:
         """How many accesses have lines along a loop."""

@@ -55,8 +55,8 @@ TURNED = 4
 copy costs, a load of one element; a few uses pay for it whatever the lanes."""
 FILLED = 0.8
 """What sums in lanes must cost at the most, beside lanes along an output's columns, to pay for a copy that they need."""
-COPIED = 64
-"""Times as many points for each core as pay for a group's start pay for a copy's kernel."""
+COPIED = 16
+"""So many times what pays for a group's start, for each core, a copy must save to pay for its kernel, in operations on each element."""
 PAGES = 32
 """Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
 EMPTY = 1.25
@@ -109,8 +109,11 @@ def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
     """The cascade with this Einsum along its best path, or of three factors along one whose steps share rows, if that saves enough.
 
     Of two factors there is a path where one has a sum of its own. Of paths with as many multiplications that with full vectors is better.
+    Where nothing is summed up every point is written, which takes longer than its multiplications.
     """
     found: list[tuple[float, Cascade]] = []
+    if not einsum.reduction_variables:
+        return cascade
     try:
         first, left = sums_first(einsum)
         if len(left) > MOST_FACTORS or (len(left) < 3 and not first):
@@ -216,11 +219,11 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
     if columns is None or not _stands_alone(cascade, einsum):
         return []
+    if (summed := _summed(cascade, einsum, target)) is not None:
+        return [summed]
     if sum(columns in access.variables for access in einsum.operands) != 1:
         return []
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
-    if (summed := _summed(cascade, einsum, target)) is not None:
-        return [summed]
     nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
     # In the order of the loops over them, which is one for all operands.
     as_they_lie = [a for a in einsum.operands if a.variables[-1:] == (columns,) or columns not in a.variables]
@@ -255,7 +258,7 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
     Of ``A[m, k] * B[k, n]`` with 10 columns vectors of 16 would be 10 sixteenths full, and along ``m`` all of ``A`` would be turned.
     """
     sizes, lanes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}, target.lanes(einsum.accumulate)
-    if lanes < 2 or _adds_words(cascade, einsum) or einsum.box_points < COPIED * GROUP_POINTS * target.units:
+    if lanes < 2 or _adds_words(cascade, einsum):
         return None
     last = reduced_in_order(einsum, einsum.operands)[-1]
     apart = [n for n, access in enumerate(einsum.operands) if not is_contiguous(access, last)]
@@ -270,12 +273,14 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
 
     # An exchange and an addition for each halving of a vector of sums, and a store.
     folded = 2 * lanes.bit_length() - 1
-    if cost(last) + folded * lanes / sizes[last] > FILLED * min(map(cost, einsum.output_variables)):
+    along, others = cost(last) + folded * lanes / sizes[last], min(map(cost, einsum.output_variables))
+    if along > FILLED * others or einsum.box_points * (others - along) < COPIED * GROUP_POINTS * target.units:
         return None
     (position,) = apart
     variables = einsum.operands[position].variables
-    # Every register tile reads it anew, so that a block of it has to stay near.
-    block = prod(sizes[v] for v in variables if v not in einsum.reduction_variables) * LEAST_VECTORS * target.vector_bytes
+    # Every register tile of a problem reads it anew, so that a block of it has to stay near.
+    batches = set(einsum.output_variables).intersection(*(access.variables for access in einsum.operands))
+    block = prod(sizes[v] for v in variables if v not in batches.union(einsum.reduction_variables)) * LEAST_VECTORS * target.vector_bytes
     if block > kept_bytes(target):
         return None
     return Pack(einsum.name, position, (*(v for v in variables if v != last), last))

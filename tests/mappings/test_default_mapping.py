@@ -248,6 +248,10 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
         ("Z[m, n] = A[m, n] * x[n]", {"M": 2000, "N": 3000}, "m", None),
         ("Z[b, c, h, w] = A[b, c, h, w] * g[c]", {"B": 16, "C": 64, "H": 56, "W": 56}, "b", ("b", "c", "h")),
         ("Z[b, h, w, c] = A[b, h, w, c] * g[c]", {"B": 16, "H": 56, "W": 56, "C": 64}, "b", ("b", "h", "w")),  # each row uses g again
+        ("Z[b, c, a] = A[b, c, a] * B[c, a]", {"B": 48, "C": 211, "A": 100}, "b", ("c", "b")),  # c lies inside b; B is not near
+        ("Z[b, c, a] = A[b, c, a] * B[c, a]", {"B": 48, "C": 31, "A": 100}, "b", ("b", "c")),  # all of B is near
+        ("Z[b, a, c] = A[b, a, c] * x[c] * y[a]", {"A": 5000, "B": 30, "C": 35}, "b", ("b", "a")),
+        ("Z[b, a, c] = A[a, b, c] * B[a, c]", {"A": 31, "B": 200, "C": 333}, "b", None),  # a lies outside in A
     ],
 )
 def test_elementwise_kernels_run_through_memory(line: str, sizes: dict[str, int], rows: str, order: tuple[str, ...] | None) -> None:
@@ -263,6 +267,13 @@ def test_rows_with_cheaper_vectors_are_a_groups() -> None:
     target = replace(ANY_DEVICE, units=2)
     found = {c.name: c.usual for c in Family(default_space(distances, target=target), target).choices()}
     assert (found["rows of Z"], found["lane of Z"]) == ({"Z": "n"}, "n")
+
+
+def test_what_lacks_no_index_of_the_output_is_moved_once() -> None:
+    """Lanes along b lie together in B and cost a number of A for each of their sums; along c all of B would be turned."""
+    cascade = ff.cascade(["Z[c, b] = A[b, c] * B[c, a, b]"], sizes={"A": 127, "B": 100, "C": 211})
+    found = {c.name: c.usual for c in Family(default_space(cascade)).choices()}
+    assert found["lane of Z"] == "b"
 
 
 def test_a_difference_takes_a_register_beside_the_sums() -> None:

@@ -60,6 +60,7 @@ def test_reductions_that_groups_share(name: str) -> None:
         (["Z[m, n] = A[k, M: m] * A[k, M: n]"], {"M": 64, "N": 64, "K": 64}),
         (["Z[o] = A[k] * B[k]"], {"O": 1, "K": 1000}),
         (["Z[m, n] = A[m] * B[n]"], {"M": 2048, "N": 2048}),
+        (["Z[b, a, c] = A[b, a, c] * x[c] * y[a]"], {"A": 5000, "B": 30, "C": 35}),  # what is written takes longer than multiplications
         (["Z[m] = A[m, k] * B[k]"], {"M": "m", "K": LONG}),
         (["P[m, n] = softmax(S[m, n], n)"], {"M": 512, "N": 512}),
     ],
@@ -297,6 +298,9 @@ WIDE = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, nearest_cache_b
         (FEW, {"M": 1700, "N": 20, "K": 1801}, None),  # a block of B would fill the nearest cache
         (FEW, {"M": 50_000, "N": 10, "K": 70}, None),  # adding up the lanes takes longer
         (FEW, {"M": 100, "N": 10, "K": 1801}, None),  # too little work for one more kernel
+        # All of A would be turned otherwise, which takes so long that less work pays for the copy; c are problems of their own.
+        ("Z[a, c] = B[b, c] * A[c, a, b]", {"A": 97, "B": 128, "C": 128}, Pack("Z", 0, ("c", "b"))),
+        ("Z[a, c] = B[b, c] * A[c, a, b]", {"A": 30, "B": 32, "C": 16}, None),
         ("Z[m, n] = A[k, m] * B[k, n]", {"M": 1700, "N": 10, "K": 1801}, None),  # neither lies along the sum
     ],
 )
