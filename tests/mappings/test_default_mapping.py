@@ -272,7 +272,9 @@ def test_rows_with_cheaper_vectors_are_a_groups() -> None:
 def test_what_lacks_no_index_of_the_output_is_moved_once() -> None:
     """Lanes along b lie together in B and cost a number of A for each of their sums; along c all of B would be turned."""
     cascade = ff.cascade(["Z[c, b] = A[b, c] * B[c, a, b]"], sizes={"A": 127, "B": 100, "C": 211})
-    found = {c.name: c.usual for c in Family(default_space(cascade)).choices()}
+    target = replace(ANY_DEVICE, units=2, vector_bytes=64, vector_registers=32)
+    target = replace(target, core_cache_bytes=1 << 20, limits=replace(ANY_DEVICE.limits, local_bytes=1 << 20))
+    found = {c.name: c.usual for c in Family(default_space(cascade, target=target), target).choices()}
     assert found["lane of Z"] == "b"
 
 
