@@ -132,6 +132,21 @@ def test_what_another_kernel_touches_is_in_the_way(share: float, is_warm: bool) 
         assert (part.lines[memory.name] == 0) == is_warm
 
 
+@pytest.mark.parametrize(("size", "part"), [(0.9, 0.0), (1.25, 0.25), (1.5, 0.5), (2.5, 1.0)])
+def test_of_what_nearly_fits_the_last_cache_a_part_is_left_from_the_run_before(size: float, part: float) -> None:
+    """From once to twice the part that is counted on, as within a run."""
+    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    assert machine is not None
+    *_, shared, memory = machine.levels
+    rows = int(size * shared.size * machine.figure("cache_share") / (2 * 4 * 1024))
+    cascade = ff.cascade(["Z[m, n] = 2 * A[m, n]"], sizes={"M": rows, "N": 1024})
+    family = Family(default_space(cascade))
+    spec = family.spec.replace(mapping=family.mapping(Given({"budget": 0})))
+    time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine)
+    lines = sum(block.lines[memory.name] for block in time.parts) * machine.figure("line_bytes")
+    assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_of_a_blocks_entries_are_all_of_them(seed: int) -> None:
     """Tiles of tiles that do not divide: every case is counted as often as it is entered, and in all every iteration once."""

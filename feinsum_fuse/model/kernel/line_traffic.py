@@ -153,20 +153,22 @@ class LineTraffic:
     ) -> dict[int, list[Fetched]]:
         """Statement (by identity) -> what it is the first to fetch, over the whole run.
 
-        ``warm``: what all kernels touch is there from the run before, if it fits as a whole; else what the kernel ``before`` touched is
-        there, if both together fit.
+        ``warm``: what all kernels touch is there from the run before, if it fits as a whole, and in a shared cache the part that it keeps;
+        else what the kernel ``before`` touched is there, if both together fit.
         """
         self.found = {}
         self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
         capacity = cache.size * self.machine.figure("cache_share")
         own = self.regions(body)
+        # Of a shared cache that nearly holds all a part is left from the run before; in a core's own one other groups were meanwhile.
+        lost = self._lost(self.regions(self.nest.body), capacity) if warm and cache.shared else 1.0
         if not warm or self._claimed(own) > capacity:
-            self._visit(tuple(body), _Visited(), capacity)
+            self._visit(tuple(body), _Visited().part(lost), capacity)
         elif self._claimed(self.regions(self.nest.body)) > capacity:
             last = self.regions(before)
             new = {name: region for name, region in own.items() if name not in last}
             kept = self._claimed(new) + self._claimed(last) <= capacity
-            self._charge(tuple(body), new if kept else own, _Visited())
+            self._charge(tuple(body), new if kept else own, _Visited().part(lost))
         return self.found
 
     def _ways(self, cache: MemoryLevel) -> float:
