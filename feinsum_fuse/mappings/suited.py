@@ -26,6 +26,7 @@ from ..cascades.rewriting.split_reduction import SplitReduction
 from ..cascades.rewriting.triangle import Triangle, symmetries
 from ..cascades.terms import Access, Einsum
 from ..errors import CascadeError
+from ..lowering.implied_steps import NEAR_BLOCKS
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
 from .lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
@@ -143,8 +144,8 @@ def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
 def _columns(steps: Sequence[Einsum], einsum: Einsum, target: Target) -> str | None:
     """The variable along which the first of two steps has fuller vectors than along the output's last one, if the second adds up along it.
 
-    All operands of the first step that it indexes lie together along it. The output's last variable is less than a vector then, so that one
-    register tile has all of it and goes through the large operand once.
+    All operands of the first step that it indexes lie together along it. Where the output's last variable is more than a vector, register
+    tiles of it go through the large operand one after another, which stays in a core's own cache meanwhile.
     """
     if len(steps) != 2 or not einsum.output_variables:
         return None
@@ -153,9 +154,19 @@ def _columns(steps: Sequence[Einsum], einsum: Einsum, target: Target) -> str | N
     fitting = [v for v in first.output_variables if v in last.reduction_variables and _lies_along(first, v)]
     best = min(fitting, key=lambda v: _empty(first, v, target), default=None)
     size, width = einsum.sizes[usual], target.lanes(einsum.accumulate)
-    if best is None or not isinstance(size, int) or size > width or not _lies_along(first, usual):
+    if best is None or not isinstance(size, int) or not _lies_along(first, usual):
+        return None
+    if size > width and _block_bytes(first, best, last) > target.core_cache_bytes // NEAR_BLOCKS:
         return None
     return best if EMPTY * _empty(first, best, target) <= _empty(first, usual, target) else None
+
+
+def _block_bytes(first: Einsum, columns: str, last: Einsum) -> int:
+    """What the first of two steps reads along these columns for each row that both have."""
+    rows = set(first.output_variables) & set(last.output_variables)
+    sizes = {v: n for v, n in first.sizes.items() if isinstance(n, int)}
+    read = [access for access in first.operands if columns in access.variables]
+    return sum(prod(sizes[v] for v in access.variables if v not in rows) for access in read) * np.dtype(first.accumulate).itemsize
 
 
 def _lies_along(einsum: Einsum, variable: str) -> bool:

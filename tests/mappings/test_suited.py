@@ -265,16 +265,18 @@ def test_a_small_operand_of_a_chain_is_packed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rank", "columns"),
+    ("rank", "cache", "columns"),
     [
-        (10, True),  # sums along k are full vectors, ten columns are not
-        (16, False),  # a full vector
-        (21, False),  # the large operand would be gone through for each register tile of ranks
+        (10, 1 << 17, True),  # sums along k are full vectors, ten columns are not
+        (16, 1 << 20, False),  # a full vector
+        (21, 1 << 18, True),  # what register tiles of ranks read one after another stays in a core's cache
+        (21, 1 << 17, False),  # it does not
+        (30, 1 << 20, False),  # nearly two vectors
     ],
 )
-def test_two_steps_whose_vectors_are_full(rank: int, columns: bool) -> None:
+def test_two_steps_whose_vectors_are_full(rank: int, cache: int, columns: bool) -> None:
     """The first adds up along j with lanes along k, in which X lies; the second along k, in lanes of an operand that is turned."""
-    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, core_cache_bytes=cache)
     cascade = ff.cascade(["Z[i, r] = X[i, j, k] * A[j, r] * B[k, r]"], sizes={"I": 90, "J": 97, "K": 113, "R": rank})
     found = suited(cascade, target)
     order = next(rewriting for rewriting in found.rewritings if isinstance(rewriting, ContractionOrder))

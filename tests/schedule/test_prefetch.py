@@ -16,6 +16,7 @@ from feinsum_fuse.device.checking.array_traffic import traffic
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.refusals import TileShapeError, VectorAccessError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -114,6 +115,21 @@ def test_what_lowering_asks_for() -> None:
     four = asked(layer(1024, 1024, "int4/256"))
     assert [step.tensor for step in four if isinstance(step, Prefetch)] == ["W_packed"]
     assert asked(layer(1024, 1024, "int4/64")) == []  # the call for a group asks itself
+
+
+def test_the_next_block_is_asked_for_where_one_is_read_a_few_times() -> None:
+    """Register tiles of ranks go through 50 rows of 95 numbers one after another, 48 columns at a time."""
+    target = dataclasses.replace(NARROW, vector_bytes=64, vector_registers=32, core_cache_bytes=1 << 17, nearest_cache_bytes=1 << 14)
+    line, sizes = "Z[i, r] = X[i, j, k] * A[j, r] * B[k, r]", {"I": 40, "J": 50, "K": 95, "R": 21}
+    found = suited(ff.cascade([line], sizes=sizes), target)
+    assert asked(found, target) == [Prefetch("Z_part1", "X", 4 * 50 * 95, target.line_bytes)]
+    assert asked(suited(ff.cascade([line], sizes={**sizes, "R": 7}), target), target) == []  # a register tile has all of them
+    assert asked(suited(ff.cascade([line], sizes={**sizes, "I": 20}), target), target) == []  # hardly more than the caches
+    assert asked(found, dataclasses.replace(target, nearest_cache_bytes=1 << 15)) == []  # where the second tile finds the block
+    assert asked(found, dataclasses.replace(target, core_cache_bytes=1 << 16)) == []  # which has no room for four blocks
+    assert asked(found, dataclasses.replace(target, page_bytes=128)) == []  # whose pieces are streams
+    assert asked(suited(ff.cascade([line], sizes={**sizes, "J": 100, "K": 47}), target), target) == []  # which is read in order
+    assert asked(found, dataclasses.replace(target, pages_ahead=0)) == []
 
 
 REFUSED: dict[str, tuple[list[Step], type[ScheduleError], str]] = {
