@@ -3,8 +3,8 @@
 ``time`` takes the kernels by hand, our default mapping and what the suite's search found (``benchmarks/suite_data``) in turns in one
 process, as the suite does; the outputs by hand are compared with the reference. ``mix`` reads the inner loops from the binaries. Both write
 ``benchmarks/ceiling_data/DEVICE.json``, which ``report`` prints beside the best peer and the floor of the suite's data. Sizes are the
-suite's of seed 9. ``table`` writes ``doc/ceiling.csv`` from all devices' data. ``check`` builds all and compares what is by hand, and times
-nothing.
+suite's of seed 9. ``table`` writes ``doc/ceiling.csv`` and ``doc/ceiling_zen4.csv``. ``check`` builds all and compares what is by hand, and
+times nothing.
 """
 
 from __future__ import annotations
@@ -144,14 +144,19 @@ def report(known: Known, slug: str) -> str:
     return "\n".join(lines)
 
 
-def write_table() -> None:
-    """``doc/ceiling.csv``: of each runtime milliseconds by hand and ours, ours to the hand, and the parts of the floor."""
-    devices = {file.stem: json.loads(file.read_text()) for file in sorted(DATA.glob("*.json"), reverse=True)}
+TABLES = {"ceiling.csv": "family-26-model-2", "ceiling_zen4.csv": "family-25-model-17"}
+"""File -> the processor that it shows."""
+
+
+def write_table(file: str) -> None:
+    """Of each runtime on a processor milliseconds by hand and ours, ours to the hand, and the parts of the floor."""
+    of_processor = sorted(DATA.glob(f"*-{TABLES[file]}.json"), reverse=True)
+    devices = {one.stem: json.loads(one.read_text()) for one in of_processor}
     head = ["work"]
     for slug in devices:
         name = "Intel" if slug.startswith("intel") else "PoCL"
         head += [f"{name} by hand", "ours", "to the hand", "of the floor: hand", "ours"]
-    with (HERE.parents[1] / "doc" / "ceiling.csv").open("w", newline="") as out:
+    with (HERE.parents[1] / "doc" / file).open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(head)
         for case in CASES:
@@ -172,7 +177,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15, help="samples of each")
     given = parser.parse_intermixed_args()
     if given.stage == "table":
-        write_table()
+        for name in TABLES:
+            write_table(name)
         return
     device = find_device(given.device)
     file = DATA / f"{DeviceInfo.of(device).slug}.json"
