@@ -18,15 +18,15 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.77, 1.28, 765),
-    "narrow vectors": Residuals(0.81, 1.22, 1191),
-    "scalars": Residuals(0.75, 1.20, 411),
-    "own caches": Residuals(0.71, 1.32, 186),
-    "shared memory": Residuals(0.68, 1.15, 191),
+    "full vectors": Residuals(0.77, 1.26, 938),
+    "narrow vectors": Residuals(0.81, 1.22, 1431),
+    "scalars": Residuals(0.75, 1.20, 434),
+    "own caches": Residuals(0.73, 1.37, 224),
+    "shared memory": Residuals(0.68, 1.14, 229),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 2,744 mappings of 66 workloads measured on a Zen 4, a Zen 5 (on PoCL and on
+``python -m benchmarks.fidelity residuals`` prints them from 3,256 mappings of 74 workloads measured on a Zen 4, a Zen 5 (on PoCL and on
 Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each set. Workloads whose times are
 not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A time is known as well as its
 runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in between counts. Each workload
