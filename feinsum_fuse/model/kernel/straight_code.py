@@ -189,11 +189,6 @@ class Straight:
             return 1 / max(self.vectorised, self.scalars.joined(line))
         return max(1.0, line.width / self.scalars.native(line))
 
-    def _is_narrow(self, line: CodeLine) -> bool:
-        """Whether its operations are on half a vector or less: units that are narrower than registers do them sooner."""
-        lanes = line.width if line.lane is not None else max(self.vectorised, self.scalars.joined(line))
-        return lanes <= self.scalars.native(line) // 2
-
     def _split(self, line: CodeLine, place: Place) -> float:
         """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell."""
         loop = line.lane or self.block.loop
@@ -234,12 +229,12 @@ class Straight:
             is_one = self._multiplies_and_adds(line)
             if is_one:
                 found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
-            counts.compute(pieces, is_addition=not is_one and reduce == ADD.name, is_narrow=self._is_narrow(line))
+            counts.compute(pieces, is_addition=not is_one and reduce == ADD.name, is_narrow=self.scalars.is_narrow(line, self.vectorised))
         lanes = self._lanes_of(line)
         for (name, moved), count in found.items():
             times = self._times(line, moved) * count
             if name in ONE_INSTRUCTION:
-                counts.compute(times, is_addition=name == ADDITION, is_narrow=self._is_narrow(line))
+                counts.compute(times, is_addition=name == ADDITION, is_narrow=self.scalars.is_narrow(line, self.vectorised))
                 continue
             if line.lane is not None and line.lane.name in moved and not line.is_vector and not self.machine.is_vectorised(name):
                 seconds = times / self._pieces(line) * line.width * self.machine.function(name, 1)
@@ -297,7 +292,8 @@ class Straight:
             counts.other += count
         if repeated:
             counts.loads += loads
-            counts.narrow_loads += loads if self._is_narrow(line) else min(loads, packs)  # lanes are filled by loads of elements
+            # Lanes are filled by loads of elements.
+            counts.narrow_loads += loads if self.scalars.is_narrow(line, self.vectorised) else min(loads, packs)
             counts.packed += packs
         else:
             counts.before += loads

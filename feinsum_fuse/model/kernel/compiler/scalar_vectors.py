@@ -29,6 +29,13 @@ class ScalarVectors:
         """Bytes of its result."""
         return self.element(line.statement.target)
 
+    def is_narrow(self, line: CodeLine, vectorised: int) -> bool:
+        """Whether its operations are on half a vector or less, in a loop that becomes vectors of so many scalars: units that are narrower
+        than registers do them sooner.
+        """
+        lanes = line.width if line.lane is not None else max(vectorised, self.joined(line))
+        return lanes <= self.native(line) // 2
+
     def element(self, place: Place) -> int:
         """Bytes of an element."""
         known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
