@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import platform
+import shutil
 import warnings
 
 import numpy as np
@@ -15,6 +17,7 @@ from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
 from feinsum_fuse.device.calibration.core_probes import CoreBench, written
 from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
+from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
 from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
@@ -88,6 +91,18 @@ def test_functions_are_probed_on_every_device(device: cl.Device, lanes: int) -> 
     bench = Bench(device, "float32", lanes)
     for name, probe in CoreBench(bench, 1 << 26).functions(bench):
         assert probe.sample() > 0, name
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not any(map(shutil.which, DISASSEMBLERS)), reason="machine code cannot be read here")
+def test_lanes_are_filled_without_an_address_for_each() -> None:
+    """As in kernels, where they lie at known distances from one place: Intel's compiler once computed a place for every other one."""
+    device = next((device for device in devices() if "Intel" in device.platform.name), None)
+    if device is None:
+        pytest.skip("Intel's runtime is not installed")
+    found = [loop for loop in machine_loops(CoreBench(Bench(device, "float32", 8), 1 << 26)._core.executable, device) if loop.loads >= 16]
+    filled = [loop for loop in found if "pack" in loop.function]
+    assert filled
+    assert all(len(loop.instructions) < 2.5 * loop.loads for loop in filled)
 
 
 def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:

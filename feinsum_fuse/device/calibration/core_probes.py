@@ -108,7 +108,7 @@ _BODIES = {
     "short": "for (int i = 0; i < n; ++i) { REAL s = 0; for (int j = 0; j < 2; ++j)"
     " for (int k = 0; k < 2; ++k) s += p[i * 16 + 128 * j + k]; q[i * 16] = s * p[i]; }",
     "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
-    "pack": "for (int i = 0; i < n; ++i) { a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+    "pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
     "lane_stores": "for (int i = 0; i < n; ++i) { VEC v = x[i] + u; LANE_STORES }",
 }
 
@@ -288,7 +288,7 @@ class CoreBench:
             "MEMORY_APART": lone.format(self._memory_rows, apart),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
-            "PACK(at)": ", ".join(f"p[(at + i) * 16 + {k} * 256]" for k in range(lanes)),
+            "PACK(from)": ", ".join(f"p[at + from + {k} * 256]" for k in range(lanes)),
             "LANE_STORES": " ".join(f"q[i + {k} * 272] = {f'v.s{k:x}' if lanes > 1 else 'v'};" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
