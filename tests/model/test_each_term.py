@@ -305,6 +305,8 @@ def test_half_vectors_take_what_they_were_measured_at() -> None:
         assert seconds(narrow, **{name: SLOW}) == seconds(narrow), "no slower than whole vectors"
     assert seconds(narrow, **sooner) < 0.6 * seconds(narrow)
     assert seconds(REGISTER_TILE, **sooner) == seconds(REGISTER_TILE)
+    scalar = product(1, 1, size=64)
+    assert seconds(scalar, load_seconds=SLOW, narrow_load_seconds=1e-13) < 0.6 * seconds(scalar, load_seconds=SLOW), "for all lanes"
     filled = with_variables(columns(64, 64), pack_seconds=1e-13, issue_seconds=1e-13)
     assert seconds(filled, narrow_load_seconds=1e-13) < seconds(filled), "lanes are filled by loads of elements"
 

@@ -292,8 +292,9 @@ class Straight:
             counts.other += count
         if repeated:
             counts.loads += loads
-            # Lanes are filled by loads of elements.
-            counts.narrow_loads += loads if self.scalars.is_narrow(line, self.vectorised) else min(loads, packs)
+            # Lanes are filled by loads of elements; a scalar that all lanes use is one.
+            is_narrow = self.scalars.is_narrow(line, self.vectorised) or (line.lane is not None and not is_vector)
+            counts.narrow_loads += loads if is_narrow else min(loads, packs)
             counts.packed += packs
         else:
             counts.before += loads

@@ -10,13 +10,18 @@ from ..straight_code import Straight
 from ..value_operations import is_call
 
 
+LEAST_HALVED = 4
+"""Lanes from which on a compiler that knows how long a sum is may take half of them, of which it is a whole number."""
+
+
 def compiled(code: Straight) -> Straight:
     """The code with its sums in vectors, if the compiler makes them and they are faster."""
     lanes = _lanes(code)
     if lanes == 1:
         return code
-    other = replace(code, summed=lanes)
-    return min(code, other, key=lambda one: one.seconds()) if other.is_worth_gathering else code
+    lengths = [lanes] if lanes < LEAST_HALVED or not code.sums.lengths else [lanes, lanes // 2]
+    others = [replace(code, summed=length) for length in lengths]
+    return min(code, *others, key=lambda one: one.seconds()) if others[0].is_worth_gathering else code
 
 
 def _lanes(code: Straight) -> int:

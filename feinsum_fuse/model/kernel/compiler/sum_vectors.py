@@ -11,6 +11,7 @@ from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import BasicBlock, stride, trips
 from ..machine import Machine
+from ..value_operations import CodeCounts
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,13 @@ class SumVectors:
         updates = max(line.copies / line.distinct(line.statement.target) for line in adding)
         each = max(iteration, updates / self._together * self.machine.seconds("summed"))
         rest = self.block.trips % lanes
-        folded = sum(line.distinct(line.statement.target) for line in adding) * self.machine.seconds("folded_sum")
-        return (self.block.trips - rest) * each + rest * alone + folded
+        return (self.block.trips - rest) * each + rest * alone + self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
+
+    def _folding(self, sums: float, lanes: int) -> float:
+        """Seconds in which the lanes of so many vectors of sums are added up: one after another of the first, beside those of the others."""
+        counts, second = CodeCounts(), self.machine.seconds
+        counts.fold(self.machine, None, lanes, sums - 1)
+        return second("folded_sum") + max(counts.packed * second("pack"), counts.computing(self.machine))
 
     def are_worth(self, gathered: float) -> bool:
         """Whether a compiler makes vectors though so many elements of an iteration lie apart: of a long loop it counts these against
