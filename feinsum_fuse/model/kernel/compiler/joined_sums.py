@@ -9,7 +9,6 @@ from ..basic_blocks import CodeLine
 from ..straight_code import Straight
 from ..value_operations import is_call
 
-
 LEAST_HALVED = 4
 """Lanes from which on a compiler that knows how long a sum is may take half of them, of which it is a whole number."""
 

@@ -30,10 +30,11 @@ class SumVectors:
         updates = max(line.copies / line.distinct(line.statement.target) for line in adding)
         each = max(iteration, updates / self._together * self.machine.seconds("summed"))
         rest = self.block.trips % lanes
-        return (self.block.trips - rest) * each + rest * alone + self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
+        folded = self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
+        return (self.block.trips - rest) * each + rest * alone + folded
 
     def _folding(self, sums: float, lanes: int) -> float:
-        """Seconds in which the lanes of so many vectors of sums are added up: one after another of the first, beside those of the others."""
+        """Seconds in which the lanes of so many vectors of sums are added up: those of the first in turn, those of the others beside it."""
         counts, second = CodeCounts(), self.machine.seconds
         counts.fold(self.machine, None, lanes, sums - 1)
         return second("folded_sum") + max(counts.packed * second("pack"), counts.computing(self.machine))
