@@ -111,6 +111,16 @@ def one_by_one(value: str = "2 * A[m, n]") -> Spec:
     )
 
 
+def over_groups() -> Spec:
+    """The same whose neighbours are next to one another, its rows on two groups."""
+    return mapped(
+        "{rank_sizes: {M: 64, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = 2 * A[m, n]']}",
+        "[A, Z]",
+        "- !Spatial {rank_variable: m, tile_shape: 32, component: Core, name: core}\n"
+        "  - !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
+    )
+
+
 def pieces(rows: int = 8) -> Spec:
     """Products on lanes that are rows, of a column of so many rows at a time: a tile that is filled element by element and read twice."""
     return mapped(
@@ -245,6 +255,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "written_out_sums": (short_sums(), 1, 32),
     "written_out_steps": (apart_sums(), 1, 256),
     "written_out_parts": (apart_sums(365), 1, 5),
+    "group_index_times": (over_groups(), 1, 16),
     "store_queue": (with_variables(drained(), crowded_line_seconds=1e-8), 1, 1000),
     "first_cache_sets": (with_variables(far_sums(), crowded_line_seconds=1e-6), 64, 1),
 }

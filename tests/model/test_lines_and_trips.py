@@ -147,6 +147,17 @@ def test_of_what_nearly_fits_the_last_cache_a_part_is_left_from_the_run_before(s
     assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
 
 
+@pytest.mark.parametrize("piece", [600, 1000])
+def test_the_rest_of_a_ragged_tile_has_fewer_lines(piece: int) -> None:
+    """Rows of 1,000 in pieces of 600 and 400 are as many lines as whole ones, but for those in which two pieces meet."""
+    spec = elementwise("2 * A[m, n]", 1000, piece)
+    machine = Machine.of(spec)
+    assert machine is not None
+    time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine, cold=True)
+    lines = sum(part.lines["Main"] for part in time.parts)
+    assert lines == pytest.approx(2 * 1000 * 1000 * 4 / 64, rel=0.05)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_of_a_blocks_entries_are_all_of_them(seed: int) -> None:
     """Tiles of tiles that do not divide: every case is counted as often as it is entered, and in all every iteration once."""

@@ -1,7 +1,8 @@
 """Kernels that tell what a compiler makes of sums: of those over scalars, and of those that short loops go on with.
 
 One that takes additions for exact joins scalars to vectors and adds up their lanes at the end. One that writes out short loops before it
-looks for sums to keep finds a place of its own for each, and keeps it in a register.
+looks for sums to keep finds a place of its own for each, and keeps it in a register. Besides, whether a loop that asks for a group's index
+becomes vectors.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PARTS_A_SUM = 293
 """A prime number of them, so that there is no other part; more steps than are written out whole."""
 PARTED_APART = 9
 """Elements from one to the next in these, of which so many lie in caches."""
+MOVED = 1024
+"""Neighbours that a loop moves, at places which depend on a group's index."""
 ENTERED = 64
 BYTES = 64 << 10
 """Of the probes' memory, which the nearest cache holds as far as it is touched."""
@@ -48,6 +51,7 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
 }
 """
 _SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
+_MOVED = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
 _KEPT = "for (int k = 0; k < n; ++k) for (int j = 0; j < {}; ++j) y[j] = y[j] + p[j * 64 + k] * x[k];"
 
 
@@ -69,6 +73,8 @@ class SumBench:
         yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
         yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
         yield from ((f"parts {part}", self._parted(part)) for part in PARTS)
+        for index in ("known", "asked"):
+            yield f"index {index}", self.scalars.probe(self._sums, f"probe_index_{index}", 1, MOVED, MOVED, BYTES)
 
     def _apart(self, count: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
@@ -86,6 +92,8 @@ class SumBench:
         bodies["exp_summed"] = _SUM.format(SUMMED, "exp(p[j * 16 + i] - p[8192])")
         bodies |= {f"apart_{count}": _SUM.format(count, apart[0]) for count in APART_STEPS}
         bodies |= {f"parts_{part}": _SUM.format(part * PARTS_A_SUM, apart[1]) for part in PARTS}
+        group = "(int) get_group_id(0)"
+        bodies |= {"index_known": f"int g = {group}; {_MOVED.format('g')}", "index_asked": _MOVED.format(group)}
         return self._loaded(self.scalars, bodies)
 
     @cached_property
@@ -100,7 +108,8 @@ class SumBench:
 
 def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict[str, float]:
     """What these probes say: of a sum in vectors what each element takes, adding up the lanes left out; how many sums a compiler keeps in
-    registers that it writes out itself, how long a loop is that it writes out, and how long a part of a longer one (1 if none).
+    registers that it writes out itself, how long a loop is that it writes out, and how long a part of a longer one (1 if none); how many
+    times as long a loop takes that asks for a group's index.
 
     ``seconds``: of one update, or of one step; ``known``: ``<name>_seconds`` of operations, those of this module among them.
     """
@@ -113,4 +122,5 @@ def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict
     steps = [count for count in APART_STEPS if (gathered if count == APART_STEPS[0] else seconds(f"steps {count}")) < latency / 2]
     parts = [part for part in PARTS if seconds(f"parts {part}") < latency / 2]
     longest = {"sums": kept, "steps": steps, "parts": parts}
-    return {"summed_seconds": summed} | {f"written_out_{name}": float(max(found, default=1)) for name, found in longest.items()}
+    written_out = {f"written_out_{name}": float(max(found, default=1)) for name, found in longest.items()}
+    return written_out | {"summed_seconds": summed, "group_index_times": max(1.0, seconds("index asked") / seconds("index known"))}

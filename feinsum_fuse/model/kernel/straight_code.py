@@ -20,6 +20,7 @@ from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
+from .compiler.group_indices import are_left_alone
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
 from .held_values import held_at_once
@@ -147,7 +148,7 @@ class Straight:
     def _is_independent(self) -> bool:
         """Whether it is a loop over scalars none of whose iterations waits for another."""
         loop = self.block.loop
-        if loop is None or len(loop.limits) > 1:
+        if loop is None or len(loop.limits) > 1 or are_left_alone(self.machine, self.nest, self.block):
             return False
         for line in self.block.lines:
             if line.lane is not None or line.unrolled or line.statement.guards or not stride(self.nest, line.statement.target, loop.name):

@@ -8,6 +8,7 @@ from ....formats.language.reductions import ADD
 from ..basic_blocks import CodeLine
 from ..straight_code import Straight
 from ..value_operations import is_call
+from .group_indices import are_left_alone
 
 LEAST_HALVED = 4
 """Lanes from which on a compiler that knows how long a sum is may take half of them, of which it is a whole number."""
@@ -26,7 +27,7 @@ def compiled(code: Straight) -> Straight:
 def _lanes(code: Straight) -> int:
     """Elements that are added up at a time; 1 where sums keep their order."""
     loop, machine = code.block.loop, code.machine
-    if loop is None or len(loop.limits) > 1 or not machine.joins_sums:
+    if loop is None or len(loop.limits) > 1 or not machine.joins_sums or are_left_alone(machine, code.nest, code.block):
         return 1
     lines = code.block.lines
     if all(line.statement.reduce is None for line in lines):
