@@ -72,3 +72,20 @@ def test_what_a_written_out_sum_gathers_is_gathered_before_the_loop_around() -> 
 def test_vectors_that_are_cut_where_every_copy_knows_it_stay_in_registers() -> None:
     """Rows of 12 are a vector and a half one."""
     assert seconds(cut(12), written_out_sums=32) < seconds(cut(12)) / 1.5
+
+
+def test_operands_without_a_register_are_loaded_again_once_for_a_vector_of_sums() -> None:
+    """Twelve sums in vectors of eight, whose ``C[m]`` find no register: 12 loads for eight steps, and not for each."""
+    spec = with_variables(
+        mapped(
+            "{rank_sizes: {M: 96, N: 1024}, bits_per_value: {All: 32}, einsums: ['Z[m] = sum(A[m, n] * B[n] + C[m])']}",
+            "[A, B, C, Z]",
+            "- !Temporal {rank_variable: m, tile_shape: 12}\n  - !Storage {tensors: [Z], component: Register}\n"
+            "  - !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
+        ),
+        launch_seconds=1e-9,
+        summed_seconds=1e-13,
+        folded_sum_seconds=1e-13,
+        load_seconds=1e-7,
+    )
+    assert seconds(spec, vector_registers=16) < 2.5 * seconds(spec, vector_registers=64)

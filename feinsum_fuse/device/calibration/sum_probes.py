@@ -32,7 +32,7 @@ PARTS_A_SUM = 293
 """A prime number of them, so that there is no other part; more steps than are written out whole."""
 PARTED_APART = 9
 """Elements from one to the next in these, of which so many lie in caches."""
-MOVED = 1024
+GROUP_PLACES = 1024
 """Neighbours that a loop moves, at places which depend on a group's index."""
 ENTERED = 64
 BYTES = 64 << 10
@@ -51,7 +51,7 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
 }
 """
 _SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
-_MOVED = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
+_PLACES = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
 _KEPT = "for (int k = 0; k < n; ++k) for (int j = 0; j < {}; ++j) y[j] = y[j] + p[j * 64 + k] * x[k];"
 
 
@@ -74,7 +74,7 @@ class SumBench:
         yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
         yield from ((f"parts {part}", self._parted(part)) for part in PARTS)
         for index in ("known", "asked"):
-            yield f"index {index}", self.scalars.probe(self._sums, f"probe_index_{index}", 1, MOVED, MOVED, BYTES)
+            yield f"index {index}", self.scalars.probe(self._sums, f"probe_index_{index}", 1, GROUP_PLACES, GROUP_PLACES, BYTES)
 
     def _apart(self, count: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
@@ -93,7 +93,7 @@ class SumBench:
         bodies |= {f"apart_{count}": _SUM.format(count, apart[0]) for count in APART_STEPS}
         bodies |= {f"parts_{part}": _SUM.format(part * PARTS_A_SUM, apart[1]) for part in PARTS}
         group = "(int) get_group_id(0)"
-        bodies |= {"index_known": f"int g = {group}; {_MOVED.format('g')}", "index_asked": _MOVED.format(group)}
+        bodies |= {"index_known": f"int g = {group}; {_PLACES.format('g')}", "index_asked": _PLACES.format(group)}
         return self._loaded(self.scalars, bodies)
 
     @cached_property

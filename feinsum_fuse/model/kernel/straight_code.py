@@ -361,19 +361,19 @@ class Straight:
     @kept_property
     def spilled(self) -> float:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
-        return max(0.0, self._missing)
+        return max(0.0, self._missing) / self.vectorised
 
     @property
     def _turned(self) -> float:
         """The same where sums alone fill all registers: compilers turn them around in memory and registers then. Operands beyond those of
         the probe are loaded again instead."""
         beyond = self._counts.live - self.machine.figure("vector_registers")
-        return min(self.spilled, beyond + SPILLED_COLUMNS + 1) if beyond > 0 else 0.0
+        return min(self.spilled, (beyond + SPILLED_COLUMNS + 1) / self.vectorised) if beyond > 0 else 0.0
 
     @property
     def reloaded(self) -> float:
         """Values that the loop does not move and that find no register: each is read where it is used, from where it was before."""
-        return min(self._counts.kept, max(0.0, self._missing + self._counts.kept))
+        return min(self._counts.kept, max(0.0, self._missing + self._counts.kept)) / self.vectorised
 
     @kept_property
     def _missing(self) -> float:
