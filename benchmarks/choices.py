@@ -17,6 +17,7 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.rewriting.joining import joined
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.formats.spec import Spec
@@ -38,7 +39,7 @@ RUNS = 15
 
 def changed(cascade: Cascade, processor: Target) -> Iterator[tuple[str, Spec]]:
     """The default mapping, then those with one choice changed, each with what was changed."""
-    fitting = suited(cascade, processor)
+    fitting = suited(joined(cascade), processor)
     family = Family(default_space(fitting, target=processor), processor, outputs=fitting.outputs)
     noted = Noted(next(iter(family.fallbacks())))
     yield "default", family.spec.replace(mapping=family.mapping(noted))

@@ -26,6 +26,7 @@ import pyopencl as cl
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
+from feinsum_fuse.cascades.rewriting.joining import joined
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
 from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
@@ -61,7 +62,7 @@ def cascade_of(case: Case, seed: int) -> Cascade:
 
 def tuned_case(case: Case, seed: int, device: cl.Device, seconds: float, measurements: int) -> dict[str, Any]:
     """What a search from nothing finds, and the model's choice."""
-    cascade = cascade_of(case, seed)
+    cascade = joined(cascade_of(case, seed))
     start = time.monotonic()
     choice = model_choice(cascade, device, 1.0, seed)
     chosen = time.monotonic() - start
@@ -137,11 +138,12 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     """
     cascade = cascade_of(case, data["seed"])
     inputs = dict(example(cascade).inputs)
-    programs = {"default": _default(cascade, device)}
+    programs = {"default": _default(joined(cascade), device)}
     programs["model's choice"] = ff.compile(ff.loads(data["model_choice"]["mapping"]), device)
     programs["tuned"] = ff.compile(ff.loads(data["tuned"]["mapping"]), device)
     tuned = programs["tuned"]
-    hosts: dict[str, Callable[[], object]] = {"tuned, NumPy arrays": lambda: tuned(inputs), **peers(case, inputs)}
+    held = {name: array.reshape(tuned.input_shapes[name]) for name, array in inputs.items()}  # a mapping on file may be of joined axes
+    hosts: dict[str, Callable[[], object]] = {"tuned, NumPy arrays": lambda: tuned(held), **peers(case, inputs)}
     for call in hosts.values():
         call()
     texts = {name: program.executable.source_hash for name, program in programs.items()}

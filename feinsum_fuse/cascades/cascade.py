@@ -101,6 +101,14 @@ class Cascade(EinsumSequence):
         expect(variables, collection("names of rank variables", TEXT), "the order of the axes", CascadeError)
         return Unpack(einsum, tuple(variables)).apply(self)
 
+    def join(self, tensor: str, axis: int) -> Cascade:
+        """The cascade with two neighbouring axes as one: :class:`feinsum_fuse.cascades.rewriting.joining.Join`."""
+        from .rewriting.joining import Join
+
+        expect(tensor, TEXT, "the name of a tensor", CascadeError)
+        expect(axis, COUNT, "the axis", CascadeError)
+        return Join(tensor, axis).apply(self)
+
     def recompute(self, einsum: str) -> Cascade:
         """The cascade without an intermediate: :class:`feinsum_fuse.cascades.rewriting.intermediates.Recompute`."""
         from .rewriting.intermediates import Recompute

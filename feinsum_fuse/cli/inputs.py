@@ -146,6 +146,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
     if spec.mapping is not None:
         return spec
     from ..cascades.reading.reader import cascade
+    from ..cascades.rewriting.joining import joined
     from ..device.catalogue import find_device, target
     from ..mappings.components import fitted
     from ..mappings.default_mapping import default_spec
@@ -153,7 +154,7 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
 
     given = cascade(spec)
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    taken = suited(given, target(chosen)) if rewriting else given
+    taken = suited(joined(given), target(chosen)) if rewriting else given
     try:
         default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec), progress=passing)
     except LoweringError as error:

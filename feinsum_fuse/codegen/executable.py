@@ -136,6 +136,16 @@ class Executable:
         vectors = tuple((names.get(name, name), lanes) for name, lanes in self.vectors)
         return dataclasses.replace(self, arguments=arguments, launches=launches, vectors=vectors)
 
+    def shaped(self, shapes: Mapping[str, tuple[int, ...]]) -> Executable:
+        """The same program with row-major arguments under other shapes; names that are missing, and what is held otherwise, keep theirs."""
+
+        def of(argument: Argument) -> Argument:
+            shape = shapes.get(argument.name, argument.shape)
+            same = argument.row_major and math.prod(shape) == math.prod(argument.shape)
+            return dataclasses.replace(argument, shape=shape, strides=()) if same else argument
+
+        return dataclasses.replace(self, arguments=tuple(map(of, self.arguments)))
+
     def to_json(self) -> str:
         """JSON text; :meth:`from_json` gives back an equal value."""
         data = dataclasses.asdict(self)

@@ -96,6 +96,8 @@ def _recipe(found: Kept, device: cl.Device) -> Recipe:
 
     texts: Mapping[str, str] = found.texts
     spec = loads(texts[SPEC]) if SPEC in texts else None
-    recipe = Recipe(cascade_from_json(texts[CASCADE]), Schedule.from_json(texts[SCHEDULE]), device, spec)
+    cascade, held = cascade_from_json(texts[CASCADE]), {argument.name: argument.shape for argument in found.executable.arguments}
+    shapes = {name: held[name] for name, tensor in cascade.tensors.items() if name in held and held[name] != tensor.shape}
+    recipe = Recipe(cascade, Schedule.from_json(texts[SCHEDULE]), device, spec, shapes=shapes)
     recipe.executable = found.executable
     return recipe

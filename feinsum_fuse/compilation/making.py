@@ -10,7 +10,7 @@ import pyopencl as cl
 from ..archive.key.identity import renamed_schedule
 from ..archive.tables.address import Url
 from ..cascades.cascade import Cascade
-from ..device.program.building import Recipe, build
+from ..device.program.building import NO_SHAPES, Recipe, build
 from ..device.program.origin import Origin
 from ..device.program.program import Program
 from ..device.program.program_store import Kept, kept_programs, key_of
@@ -33,6 +33,8 @@ class BuildOptions:
     timeout_s: float | None = None
     reference_bytes: int | None = None
     progress: Hook | None = None
+    shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
+    """Tensor -> the shape of the caller's array, of those whose axes were joined."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ def made(way: Way, options: BuildOptions) -> Program:
     key = key_of(request, options.device) if request is not None else ""
     programs = kept_programs()
     if request is not None and (found := programs.find(key)) is not None:
-        own = found.executable.renamed({new: old for old, new in names.items()})
-        recipe = Recipe(way.cascade, way.schedule, options.device, way.spec, options.timeout_s or TIMEOUT, options.reference_bytes)
+        own = found.executable.renamed({new: old for old, new in names.items()}).shaped(options.shapes)
+        limits = options.timeout_s or TIMEOUT, options.reference_bytes
+        recipe = Recipe(way.cascade, way.schedule, options.device, way.spec, *limits, options.shapes)
         recipe.executable = own
         return Program(own, options.device, replace(way.origin, is_kept=True), lambda: recipe)
     program = build(
@@ -66,11 +69,13 @@ def made(way: Way, options: BuildOptions) -> Program:
         spec=way.spec,
         timeout_s=options.timeout_s or TIMEOUT,
         reference_bytes=options.reference_bytes,
+        shapes=options.shapes,
         progress=options.progress,
         origin=way.origin,
     )
     if request is not None:
-        programs.keep(key, Kept(program.executable.renamed(names), way.origin))
+        own_shapes = {name: way.cascade.fixed_shape(name) for name in options.shapes if name in way.cascade.tensors}
+        programs.keep(key, Kept(program.executable.shaped(own_shapes).renamed(names), way.origin))
     return program
 
 

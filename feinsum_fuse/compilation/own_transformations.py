@@ -131,5 +131,5 @@ def build_by_function(
     :class:`~feinsum_fuse.schedule.refusals.FunctionError` where it fails or changes arguments, else as
     :func:`~feinsum_fuse.device.program.building.build`.
     """
-    recipe = FunctionRecipe(cascade, Schedule(), device, None, timeout_s, reference_bytes, function, given, names)
+    recipe = FunctionRecipe(cascade, Schedule(), device, None, timeout_s, reference_bytes, made_by=function, given=given, names=names)
     return finished(recipe, Origin(ChosenBy.function, str(function.name)), progress)

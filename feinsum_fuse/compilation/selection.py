@@ -23,6 +23,7 @@ from ..archive.key.identity import identify
 from ..archive.tables.place import text_of
 from ..cascades.cascade import Cascade
 from ..cascades.reading.reader import cascade as cascade_of
+from ..cascades.rewriting.joining import joined, shapes_before
 from ..device.calibration.device_file import default_file
 from ..device.catalogue import target
 from ..device.program.building import lowered
@@ -61,14 +62,17 @@ def selected(asked: object, options: BuildOptions) -> Chosen:
     Raises :class:`~feinsum_fuse.errors.Error` for what cannot be lowered, and
     :class:`~feinsum_fuse.device.timing.outcome.KernelError` for a kernel that fails or computes something else.
     """
-    what = _computation(asked, options)
+    given = _computation(asked, options)
+    original = given if isinstance(given, Cascade) else cascade_of(given)
+    what, options = _joined(given, original, options)
     usual = _usual(what, options)
     if usual.origin.by is ChosenBy.mapping:
         return Chosen(made(usual, options), None)
     cascade = what if isinstance(what, Cascade) else cascade_of(what)
     if why := _is_bound(what, cascade):
         return Chosen(made(replace(usual, origin=Origin(ChosenBy.default, why)), options), None)
-    forms = tuple(dict.fromkeys((cascade, usual.cascade, suited(cascade, target(options.device)))))
+    here = target(options.device)
+    forms = tuple(dict.fromkeys((cascade, usual.cascade, suited(cascade, here), original, suited(original, here))))
     with Stage("asking the archive", options.progress):
         fact, doubt = _known(forms, options)
     knowledge = _knowledge(forms, options)
@@ -99,6 +103,19 @@ def _computation(asked: object, options: BuildOptions) -> Spec | Cascade:
     if not isinstance(asked, lp.TranslationUnit):
         return expect_spec(asked)
     return matched_arrays(asked, options.progress).cascade
+
+
+def _joined(given: Spec | Cascade, original: Cascade, options: BuildOptions) -> tuple[Spec | Cascade, BuildOptions]:
+    """What is asked for with axes joined, unless a mapping names its loops, and the options with the shapes of the caller's arrays."""
+    cascade = joined(original)
+    shapes = shapes_before(original, cascade)
+    if not shapes or (isinstance(given, Spec) and given.mapping is not None):
+        return given, options
+    options = replace(options, shapes=shapes)
+    if isinstance(given, Cascade):
+        return cascade, options
+    workload = replace(spec_of(cascade).workload, n_instances=given.workload.n_instances)
+    return given.replace(workload=workload), options
 
 
 def _usual(what: Spec | Cascade, options: BuildOptions) -> Way:

@@ -132,7 +132,8 @@ class OptimizationRequest:
 
     def _tuned(self) -> Iterator[Contender]:
         try:
-            found = tune(self.matched.cascade, find_device(self.device.name), seconds=self.seconds, url=self.url, progress=self.progress)
+            device = find_device(self.device.name)
+            found = tune(self.matched.cascade, device, seconds=self.seconds, url=self.url, progress=self.progress, joins=False)
         except Error as error:
             self.reasons.append(f"{How.tuned}: {error.message}")
             return

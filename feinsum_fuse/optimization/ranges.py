@@ -330,7 +330,7 @@ class _Range:
         cascade = match(self.fixed(sizes), self.matched.instructions).cascade
         chosen: list[RangeChoice] = []
         if seconds:
-            found = tuned_program(cascade, find_device(self.device.name), seconds=seconds, progress=progress).program
+            found = tuned_program(cascade, find_device(self.device.name), seconds=seconds, progress=progress, joins=False).program
             chosen.append((found.cascade.rewritings, found.schedule))
         better = suited(cascade, self.target)
         for one in (cascade, better) if better.rewritings else (cascade,):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyopencl as cl
@@ -13,7 +13,7 @@ from ..cascades.cascade import Cascade
 from ..device.calibration.device_file import known_device
 from ..device.catalogue import DeviceInfo, target
 from ..device.checking.array_traffic import count_points
-from ..device.program.building import lowered
+from ..device.program.building import NO_SHAPES, lowered
 from ..errors import Error
 from ..formats.spec import Spec
 from ..lowering.starting_point import unscheduled
@@ -44,10 +44,12 @@ RULED_OUT = 1.2
 
 @dataclass(frozen=True)
 class Asked:
-    """Which transforms are sketches of a search, and whether other mappings are searched as well."""
+    """Which transforms are sketches of a search, whether other mappings are searched as well, and what arrays the program takes."""
 
     transforms: tuple[Transform, ...] = ()
     search: bool = True
+    shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
+    """Tensor -> the shape of the caller's array, of those whose axes were joined."""
 
 
 NO_SKETCHES = Asked()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,6 +17,7 @@ from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEEDS, TEXT,
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
+from ..cascades.rewriting.joining import joined, shapes_before
 from ..device.catalogue import find_device, target
 from ..device.checking.example import example
 from ..device.checking.room import check_room
@@ -64,6 +65,7 @@ CALLED_S = 0.5
     known=FLAG,
     transforms=FLAG | collection("transforms or their names", TEXT | instance("a Transform", Transform)),
     search=FLAG,
+    joins=FLAG,
 )
 def tune(
     what: Spec | Cascade | lp.TranslationUnit,
@@ -80,6 +82,7 @@ def tune(
     known: bool = True,
     transforms: bool | Collection[str | Transform] = False,
     search: bool = True,
+    joins: bool = True,
 ) -> Tuned:
     """The fastest program for a workload that ``measurements`` of candidates within ``seconds`` seconds find.
 
@@ -93,6 +96,8 @@ def tune(
 
     ``transforms``: the catalogue's transforms that apply, or those that are given or named, are candidates as well, and the search goes on
     from them; Optuna tunes their parameters beside it (its study lies in the archive's database), or alone without ``search``.
+    ``joins``: whether axes that all tensors have side by side are taken as one, where no mapping is given; the program takes the arrays as
+    they are, but its cascade and its Spec have fewer axes.
 
     Raises :class:`~feinsum_fuse.errors.SearchError` if no candidate runs, :class:`~feinsum_fuse.errors.ArchiveError` if the archive cannot
     be written when the search begins, and what reading, matching and devices raise. An archive that fails later ends no search: ``problem``
@@ -100,8 +105,9 @@ def tune(
     """
     begin = time.monotonic()
     chosen = device if isinstance(device, cl.Device) else find_device(device)
-    cascade, given = _asked(what)
-    asked = Asked(sketched(cascade, transforms), search)
+    original, given = _asked(what)
+    cascade = joined(original) if joins and (given is None or given.mapping is None) else original
+    asked = Asked(sketched(cascade, transforms), search, shapes_before(original, cascade))
     if not search and not asked.transforms:
         raise SearchError("there is nothing to tune: no transform is asked for, or none applies, and no other mapping is searched")
     check_room(cascade, chosen)
@@ -200,7 +206,7 @@ def _chosen(finals: Sequence[tuple[Measured, list[Sample]]], run: TuningRun) -> 
     def built(one: Measured) -> Program | None:
         if one.number not in programs:
             try:
-                programs[one.number] = _built(one, run.task.device)
+                programs[one.number] = _built(one, run.task.device, run.task.asked.shapes)
             except (KernelError, LoweringError) as error:
                 problems.append(error.message)
         return programs.get(one.number)
@@ -240,6 +246,6 @@ def called_faster(one: Program, other: Program) -> bool:
     return len(mine) >= LEAST_TURNS and beats(mine, its)
 
 
-def _built(one: Measured, device: cl.Device) -> Program:
+def _built(one: Measured, device: cl.Device, shapes: Mapping[str, tuple[int, ...]]) -> Program:
     spec = one.candidate.spec if one.candidate.spec.mapping is not None else None
-    return build(one.cascade, one.prepared.schedule, device, spec=spec)
+    return build(one.cascade, one.prepared.schedule, device, spec=spec, shapes=shapes)

@@ -8,6 +8,7 @@ from constantdict import constantdict
 
 from ...errors import MatchError
 from ..cascade import Cascade
+from ..rewriting.joining import shapes_before
 from .grammar import shares_loops, written_anew
 from .match import Match
 from .preparation.draft import Draft, Preparation
@@ -22,10 +23,12 @@ def rewritten_match(matched: Match, cascade: Cascade) -> Match:
         D[e, i] = sum(r, J[r, e]*D_part1[e, r, i])
 
     Arguments, other instructions and their order stay. Raises :class:`~feinsum_fuse.errors.MatchError` where other instructions share loops
-    with the matched ones, or a rewriting took an Einsum away.
+    with the matched ones, or a rewriting took an Einsum away or joined axes.
     """
     if cascade.rewritings == matched.cascade.rewritings:
         return matched
+    if shapes_before(matched.cascade, cascade):
+        raise MatchError("the kernel's arrays keep their axes, of which the rewritten cascade has joined some")
     kernel, chosen = matched.prepared.default_entrypoint, tuple(matched.names.instructions.values())
     if gone := sorted({einsum.name for einsum in matched.cascade.einsums} - {einsum.name for einsum in cascade.einsums}):
         raise MatchError(f"Einsum {gone[0]} is none of the rewritten cascade's, and the kernel's instruction has nothing in its place")

@@ -17,6 +17,7 @@ from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
 from .interleaving import Interleave
 from .intermediates import Recompute, Share
+from .joining import Join
 from .one_pass import OnePass
 from .online import Online
 from .packing import Pack, Unpack
@@ -25,8 +26,8 @@ from .split_reduction import SplitReduction
 from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
-    *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, OnePass, Online, Pack, Recompute, Share, SplitReduction),
-    *(Triangle, Unbatch, Unpack),
+    *(Batch, ContractionOrder, ExpandSoftmax, InFourBits, Interleave, Join, OnePass, Online, Pack, Recompute, Share),
+    *(SplitReduction, Triangle, Unbatch, Unpack),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)

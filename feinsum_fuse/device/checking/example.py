@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,12 +43,24 @@ class Example:
     jumps: JumpsInParts | None = None
     """Of these, where there are any."""
 
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Tensor -> its shape in the cascade, of those whose arrays here have another one (:meth:`shaped`)."""
+
+    def shaped(self, shapes: Mapping[str, tuple[int, ...]]) -> Example:
+        """The same numbers in arrays of these shapes, as views; names that are missing keep theirs."""
+        inputs, expected = _viewed(self.inputs, shapes), _viewed(self.expected, shapes)
+        others = tuple(_viewed(outputs, shapes) for outputs in self.others)
+        own = {name: array.shape for name, array in self.inputs.items()}
+        own |= {slabs.output: slabs.cascade.fixed_shape(slabs.output) for slabs in (self.parts.outputs if self.parts else ())}
+        return dataclasses.replace(self, inputs=inputs, expected=expected, others=others, shapes=own)
+
     def judged(self, outputs: Mapping[str, np.ndarray], tolerance: Mapping[str, float] | float) -> Verification:
         """What a kernel computed of the inputs, compared with the reference."""
         if self.parts is None:
             return verify(outputs, self.expected, tolerance, self.others)
-        found, known = [], self.parts.known(self.inputs)
-        sides = self.parts.sides(self.inputs, self.jumps)
+        inputs, outputs = _viewed(self.inputs, self.shapes), _viewed(outputs, self.shapes)
+        found, known = [], self.parts.known(inputs)
+        sides = self.parts.sides(inputs, self.jumps)
         for tiling in self.parts.outputs:
             allowed = tolerance[tiling.output] if isinstance(tolerance, Mapping) else tolerance
             comparison = OutputComparison(tiling.output, allowed)
@@ -57,6 +70,10 @@ class Example:
                 comparison.add(outputs[tiling.output][slab.place], slab.elements(known), others, corner)
             found.append(comparison.error)
         return Verification(tuple(found))
+
+
+def _viewed(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    return {name: array.reshape(shapes[name]) if name in shapes else array for name, array in arrays.items()}
 
 
 def example(cascade: Cascade, seed: int = SEED, *, budget: int | None = None) -> Example:

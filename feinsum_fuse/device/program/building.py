@@ -5,7 +5,7 @@ A companion program shows what a fused one never writes: it has every tensor in 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _MEMORY, _FANOUT, _UNIT = "MainMemory", "Core", "MAC"
 _BY_SCHEDULE = Origin()
+NO_SHAPES: Mapping[str, tuple[int, ...]] = constantdict()
 
 
 PLAIN = Schedule((Explicate(),))
@@ -100,6 +101,8 @@ class Recipe:
     """The workload with its mapping, if the schedule comes from one."""
     timeout_s: float = TIMEOUT
     reference_bytes: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
+    """Tensor -> the shape of the caller's array, of those that are another one in the cascade since axes were joined."""
 
     @property
     def function(self) -> FunctionName | None:
@@ -117,12 +120,13 @@ class Recipe:
         arrays = chosen_names(self.cascade).arrays
         outputs = [arrays[tensor] for tensor in self.cascade.outputs]
         generated = executable(self.kernel, outputs=outputs, target=target(self.device))
-        return generated.renamed({array: tensor for tensor, array in arrays.items()})
+        return generated.renamed({array: tensor for tensor, array in arrays.items()}).shaped(self.shapes)
 
     @cached_property
     def example(self) -> Example:
         """Inputs and the results that are right; raises :class:`~feinsum_fuse.device.checking.room.NoRoomError`."""
-        return example(self.cascade, budget=check_room(self.cascade, self.device, budget=self.reference_bytes))
+        found = example(self.cascade, budget=check_room(self.cascade, self.device, budget=self.reference_bytes))
+        return found.shaped(self.shapes) if self.shapes else found
 
     @cached_property
     def first_run(self) -> RunResult:
@@ -135,7 +139,8 @@ class Recipe:
         """The same cascade with every tensor in main memory."""
         if self.spec is None:
             raise DeviceError("tiles inside this kernel cannot be seen: it was not made from a Spec")
-        return build(self.cascade, unfused_schedule(self.spec, target(self.device)), self.device, spec=self.spec)
+        schedule = unfused_schedule(self.spec, target(self.device))
+        return build(self.cascade, schedule, self.device, spec=self.spec, shapes=self.shapes)
 
     def apart(self, constants: Collection[str]) -> tuple[Program, Program] | None:
         """The Einsums that depend on these inputs alone and run inside kernels with others, and the rest, each by its default mapping.
@@ -149,7 +154,8 @@ class Recipe:
         made = []
         for part in cut:
             spec, schedule = lowered(default_space(part, target=target(self.device)), self.device)
-            made.append(build(cascade_of(spec), schedule, self.device, spec=spec, timeout_s=self.timeout_s))
+            built = build(cascade_of(spec), schedule, self.device, spec=spec, timeout_s=self.timeout_s, shapes=self.shapes)
+            made.append(built)
         return made[0], made[1]
 
 
@@ -177,19 +183,20 @@ def build(
     spec: Spec | None = None,
     timeout_s: float = TIMEOUT,
     reference_bytes: int | None = None,
+    shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES,
     progress: Hook | None = None,
     origin: Origin = _BY_SCHEDULE,
 ) -> Program:
     """The cascade by a schedule on a device, built and verified once in a child process.
 
     ``reference_bytes``: memory for the reference that it is verified against, which is computed in parts where it does not fit; by default
-    half of what is free.
+    half of what is free. ``shapes``: those of the caller's arrays, of tensors whose axes were joined.
 
     Raises :class:`~feinsum_fuse.errors.Error` for what cannot be generated, and
     :class:`~feinsum_fuse.device.timing.outcome.KernelError`, which carries the :class:`~feinsum_fuse.device.timing.outcome.Outcome`, for a
     kernel that fails or computes something else within ``timeout_s`` seconds.
     """
-    return finished(Recipe(cascade, schedule, device, spec, timeout_s, reference_bytes), origin, progress)
+    return finished(Recipe(cascade, schedule, device, spec, timeout_s, reference_bytes, shapes), origin, progress)
 
 
 def finished(recipe: Recipe, origin: Origin, progress: Hook | None = None) -> Program:
