@@ -17,7 +17,7 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.cascades.rewriting.joining import joined
+from feinsum_fuse.cascades.joining import joined
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.formats.spec import Spec

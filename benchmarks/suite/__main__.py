@@ -25,8 +25,8 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.joining import joined
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
-from feinsum_fuse.cascades.rewriting.joining import joined
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
 from feinsum_fuse.device.calibration.device_file import known_device
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target

@@ -102,8 +102,8 @@ class Cascade(EinsumSequence):
         return Unpack(einsum, tuple(variables)).apply(self)
 
     def join(self, tensor: str, axis: int) -> Cascade:
-        """The cascade with two neighbouring axes as one: :class:`feinsum_fuse.cascades.rewriting.joining.Join`."""
-        from .rewriting.joining import Join
+        """The cascade with two neighbouring axes as one: :class:`feinsum_fuse.cascades.joining.Join`."""
+        from .joining import Join
 
         expect(tensor, TEXT, "the name of a tensor", CascadeError)
         expect(axis, COUNT, "the axis", CascadeError)

@@ -88,7 +88,7 @@ def known_facts(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
     import feinsum_fuse as ff
 
     from ..archive.facts.question import Fit
-    from ..cascades.rewriting.joining import joined
+    from ..cascades.joining import joined
     from ..device.catalogue import target
     from ..mappings.suited import suited
 

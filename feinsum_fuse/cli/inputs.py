@@ -145,8 +145,8 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
     """
     if spec.mapping is not None:
         return spec
+    from ..cascades.joining import joined
     from ..cascades.reading.reader import cascade
-    from ..cascades.rewriting.joining import joined
     from ..device.catalogue import find_device, target
     from ..mappings.components import fitted
     from ..mappings.default_mapping import default_spec

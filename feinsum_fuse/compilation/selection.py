@@ -22,8 +22,8 @@ from ..archive.facts.retrieval import query, retrieve
 from ..archive.key.identity import identify
 from ..archive.tables.place import text_of
 from ..cascades.cascade import Cascade
+from ..cascades.joining import joined, shapes_before
 from ..cascades.reading.reader import cascade as cascade_of
-from ..cascades.rewriting.joining import joined, shapes_before
 from ..device.calibration.device_file import default_file
 from ..device.catalogue import target
 from ..device.program.building import lowered

@@ -15,9 +15,9 @@ import pyopencl as cl
 from ..archive.tables.address import Url
 from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEEDS, TEXT, checked, collection, instance
 from ..cascades.cascade import Cascade
+from ..cascades.joining import joined, shapes_before
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
-from ..cascades.rewriting.joining import joined, shapes_before
 from ..device.catalogue import find_device, target
 from ..device.checking.example import example
 from ..device.checking.room import check_room

@@ -9,8 +9,8 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.joining import Join, joined, shapes_before
 from feinsum_fuse.cascades.matching.replacement import rewritten_match
-from feinsum_fuse.cascades.rewriting.joining import Join, joined, shapes_before
 from feinsum_fuse.errors import CascadeError, MatchError
 from feinsum_fuse.mappings.default_mapping import default_space
 from tests.cascades.randomness import random_inputs

@@ -8,7 +8,7 @@ from constantdict import constantdict
 
 from ...errors import MatchError
 from ..cascade import Cascade
-from ..rewriting.joining import shapes_before
+from ..joining import shapes_before
 from .grammar import shares_loops, written_anew
 from .match import Match
 from .preparation.draft import Draft, Preparation

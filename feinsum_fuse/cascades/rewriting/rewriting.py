@@ -12,12 +12,12 @@ from typing import Annotated
 from ...errors import CascadeError
 from ...formats.validation.adapter import Adapter, Kinds
 from ..four_bits import InFourBits
+from ..joining import Join
 from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
 from .interleaving import Interleave
 from .intermediates import Recompute, Share
-from .joining import Join
 from .one_pass import OnePass
 from .online import Online
 from .packing import Pack, Unpack

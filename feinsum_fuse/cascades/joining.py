@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from constantdict import constantdict
 
-from ...errors import CascadeError
-from ...formats.affine import Affine
-from ..maps import variables_in
-from ..names import with_underlines
-from ..sequence import AnyCascade, EinsumSequence
-from ..terms import Access, Einsum, Tensor
+from ..errors import CascadeError
+from ..formats.affine import Affine
+from .maps import variables_in
+from .names import with_underlines
+from .sequence import AnyCascade, EinsumSequence
+from .terms import Access, Einsum, Tensor
 
 MOST_EINSUMS = 64
 """Of longer cascades no axes are joined: what each pair leads to is followed through all Einsums."""
