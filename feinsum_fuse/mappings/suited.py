@@ -228,11 +228,12 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
 def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     """Which operands of this Einsum to pack: what has the output's columns so that they lie together, the others along the reductions."""
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
-    if columns is None or not _stands_alone(cascade, einsum):
+    if columns is None or not _is_product_of_inputs(cascade, einsum):
         return []
-    if (summed := _summed(cascade, einsum, target)) is not None:
+    alone = _stands_alone(cascade, einsum)
+    if (summed := _summed(cascade, einsum, target, FILLED if alone else 1 / FEWER)) is not None:
         return [summed]
-    if sum(columns in access.variables for access in einsum.operands) != 1:
+    if not alone or sum(columns in access.variables for access in einsum.operands) != 1:
         return []
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
@@ -263,10 +264,11 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     return found
 
 
-def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
+def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pack | None:
     """The operand to copy so that lanes run along the innermost reduction: all others lie along it, and no output variable fills vectors.
 
     Of ``A[m, k] * B[k, n]`` with 10 columns vectors of 16 would be 10 sixteenths full, and along ``m`` all of ``A`` would be turned.
+    ``part``: what lanes that add up may cost at the most, of what lanes along the output's variables do.
     """
     sizes, lanes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}, target.lanes(einsum.accumulate)
     if lanes < 2 or _adds_words(cascade, einsum):
@@ -285,7 +287,7 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
     # An exchange and an addition for each halving of a vector of sums, and a store.
     folded = 2 * lanes.bit_length() - 1
     along, others = cost(last) + folded * lanes / sizes[last], min(map(cost, einsum.output_variables))
-    if along > FILLED * others or einsum.box_points * (others - along) < COPIED * GROUP_POINTS * target.units:
+    if along > part * others or einsum.box_points * (others - along) < COPIED * GROUP_POINTS * target.units:
         return None
     (position,) = apart
     variables = einsum.operands[position].variables
@@ -350,14 +352,20 @@ def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | Non
 
 def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
     """Whether this is a product of plain inputs, and no other reduction in the cascade wants its rows, or those of what is made of it."""
+    reducing = [other for other in cascade.einsums if other is einsum or other.reduction_variables]
+    wanted = any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
+    return not wanted and _is_product_of_inputs(cascade, einsum)
+
+
+def _is_product_of_inputs(cascade: Cascade, einsum: Einsum) -> bool:
+    """Whether an Einsum adds up products of inputs, each indexed by variables of its own."""
     if not einsum.has_injective_output or einsum.is_recurrence or len(einsum.operands) < 2 or not einsum.reduction_variables:
         return False
     if any(index.bare is None for access in einsum.operands for index in access.indices):
         return False
     if any(len(set(access.variables)) < len(access.indices) for access in einsum.operands):
         return False
-    reducing = [other for other in cascade.einsums if other is einsum or other.reduction_variables]
-    return not any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
+    return not any(access.tensor in cascade.intermediates for access in einsum.operands)
 
 
 def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:

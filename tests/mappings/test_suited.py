@@ -312,6 +312,14 @@ def test_an_operand_is_copied_so_that_lanes_add_up_where_columns_fill_no_vector(
     assert suited(ff.cascade([line], sizes=sizes), WIDE).rewritings == (() if packing is None else (packing,))
 
 
+def test_the_first_step_of_a_chain_has_such_a_copy_where_it_would_have_no_lanes() -> None:
+    """Only the sum over ``a`` lies in ``X`` as it is read; with ten columns of sixteen lanes the step stays as it was."""
+    steps = ff.cascade(["Z[b, d] = X[b, c, d, a] * Y[c, d] * W[b, a, c]"], sizes={"A": 127, "B": 16, "C": 23, "D": 97})
+    assert suited(steps, WIDE).rewritings[1:] == (Pack("Z_part1", 1, ("b", "c", "a")),)
+    columns = ff.cascade(["T[m, n] = A[m, k] * B[k, n]", "Z[m, p] = T[m, n] * C[n, p]"], sizes={"M": 1700, "N": 10, "K": 1801, "P": 10})
+    assert suited(columns, WIDE).rewritings == ()
+
+
 def test_such_a_copy_leaves_the_rows_to_the_groups() -> None:
     """It has ten rows, in which groups could share nothing but these."""
     cascade = suited(ff.cascade([FEW], sizes={"M": 1700, "N": 10, "K": 1801}), WIDE)
