@@ -28,7 +28,7 @@ from feinsum_fuse.tuning.helpers import Helpers
 from feinsum_fuse.tuning.ledger import Ledger
 from feinsum_fuse.tuning.measuring import Measured, Measuring
 from feinsum_fuse.tuning.preparation import Prepared, prepare
-from feinsum_fuse.tuning.task import Reporter, TuningTask
+from feinsum_fuse.tuning.task import NO_SKETCHES, Reporter, TuningTask
 from feinsum_fuse.tuning.tuned import Tuned
 from feinsum_fuse.tuning.tuning_run import is_gain, ordered
 
@@ -273,9 +273,9 @@ def test_few_calls_overrule_nothing(count: int, expected: bool, monkeypatch: pyt
 
 def finals_of_two(monkeypatch: pytest.MonkeyPatch, *samples: Sample) -> tuple[Any, Any]:
     """Two finalists that need no building, the default mapping behind, and a search that they ended."""
-    monkeypatch.setattr(tuner, "_built", lambda one, device: one.candidate)
+    monkeypatch.setattr(tuner, "_built", lambda one, device, shapes: one.candidate)
     finals = [(SimpleNamespace(candidate=name, number=k), list(samples)) for k, name in enumerate(("best", "default"))]
-    return finals, SimpleNamespace(interrupted=False, task=SimpleNamespace(first=["default"], device=None))
+    return finals, SimpleNamespace(interrupted=False, task=SimpleNamespace(first=["default"], device=None, asked=NO_SKETCHES))
 
 
 def test_finalists_that_all_fail_are_refused_by_name(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
