@@ -450,7 +450,8 @@ class Straight:
     def _latency(self, line: CodeLine) -> float:
         """Seconds from one update of an accumulator to the next."""
         if line.statement.target.source not in self.registers and not self._is_promoted(line):
-            return self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
+            split = self._split(line, line.statement.target) if line.is_vector else 0.0
+            return self.sums.cut.latency(line, split, self._register_latency(line))
         return self._register_latency(line)
 
     def _register_latency(self, line: CodeLine) -> float:
@@ -486,7 +487,7 @@ class Straight:
     def _is_promoted(self, line: CodeLine) -> bool:
         """Whether the compiler keeps a sum in a register while the loop runs: it knows the place."""
         loop = self.block.loop
-        return loop is not None and loop.name not in line.statement.target.loops
+        return loop is not None and loop.name not in line.statement.target.loops and not self.sums.cut.stay(line, loop)
 
     def _reducing(self, loop: For) -> Iterator[CodeLine]:
         for line in self.block.lines:

@@ -12,6 +12,7 @@ from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import BasicBlock, stride, trips
 from ..machine import Machine
 from ..value_operations import CodeCounts
+from .cut_sums import CutSums
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ class SumVectors:
     machine: Machine
     nest: Nest
     block: BasicBlock
+
+    @cached_property
+    def cut(self) -> CutSums:
+        """What becomes of those that a condition cuts."""
+        return CutSums(self.machine)
 
     def seconds(self, lanes: int, iteration: float, alone: float) -> float:
         """One entry's time, given that of an iteration in vectors and of one alone: of what no vector is full of, and of adding up the

@@ -1,0 +1,41 @@
+"""Sums in vectors of memory that a condition cuts at the end of a row: what is stored under one, a compiler leaves in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....schedule.tree.nest import For
+from ..basic_blocks import CodeLine, conditional, trips
+from ..machine import Machine
+from .written_out import CHOSEN
+
+
+@dataclass(frozen=True)
+class CutSums:
+    """What a compiler that writes out short loops makes of such sums; others make a loop for the vectors that are whole (LLVM 14)."""
+
+    machine: Machine
+
+    def stay(self, line: CodeLine, loop: For) -> bool:
+        """Whether a statement's sums stay in memory while a loop goes on with them, where the work-group decides how long they are, or
+        they are always cut. What loops decide is known to each copy of the code that a compiler makes of them.
+        """
+        lane = line.lane
+        if lane is None or not line.is_vector or line.width <= CHOSEN or self.machine.figure("written_out_sums") <= 1:
+            return False
+        outer = (*line.above, *line.unrolled)
+        deciding = {name for limit in lane.limits for name in limit.variables} - {lane.name}
+        if loop.name in deciding or (deciding and not any(one.is_over_groups for one in outer if one.name in deciding)):
+            return False
+        return conditional(lane, outer)
+
+    def latency(self, line: CodeLine, split: float, adding: float) -> float:
+        """Seconds from one update of a sum in memory to the next, given the part of vectors that lie in two lines and what an addition
+        takes: of what is stored in pieces a vector is there later.
+        """
+        whole = self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
+        if line.lane is None or not self.stay(line, line.above[-1]):
+            return whole
+        lengths = trips(line.lane, (*line.above, *line.unrolled))
+        pieces = max(split, sum(length < line.width for length in lengths) / len(lengths))
+        return (1 - pieces) * whole + pieces * max(whole, self.machine.seconds("forwarded") + adding)
