@@ -9,7 +9,7 @@ from tests.model.test_each_term import mapped, seconds, with_variables
 
 
 def rows(width: int, *, groups: bool = True) -> Spec:
-    """Rows of a product in vectors of eight, that a long loop goes on with; work-groups or a loop over vectors decide how many are whole."""
+    """Rows of a product in vectors of eight, which a long loop goes on with; groups or a loop over vectors decide how many are whole."""
     core = "\n  - !Spatial {rank_variable: n, tile_shape: 8, component: Core, name: core}" if groups else ""
     tile = 16 if groups else 8
     return with_variables(

@@ -81,7 +81,7 @@ class Straight:
             self._counts.loading(self.machine, self.loads),
             self.packed * second("pack"),
             self._counts.gathered * second("gathered"),
-            self._counts.updates * second("vector_memory_update"),
+            self._counts.updating(self.machine),
             self._turned * second("spilled"),
             self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
@@ -326,7 +326,7 @@ class Straight:
         counts.stores += stores
         counts.narrow_stores += narrow
         counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
-        counts.updates += count * pieces if line.is_vector and step == 1 and line.statement.reduce is not None else 0.0
+        counts.update(count * pieces * (line.is_vector and step == 1 and line.statement.reduce is not None), is_narrow=narrow > 0)
 
     @staticmethod
     def _filled(line: CodeLine) -> float:

@@ -198,6 +198,8 @@ class CodeCounts:
     """Vectors of operands that the loop does not move."""
     updates: float = 0.0
     """Vectors in memory that are changed where they are."""
+    narrow_updates: float = 0.0
+    """Those of half a vector or less."""
 
     def compute(self, times: float, *, is_addition: bool, is_narrow: bool) -> None:
         """So many arithmetic operations."""
@@ -217,6 +219,16 @@ class CodeCounts:
         else:
             self.functions += times * (halves * machine.function(cost, lanes // 2) + machine.function(cost, 1))
             self.other += times * (halves + 1)
+
+    def update(self, times: float, *, is_narrow: bool) -> None:
+        """So many vectors are changed in memory."""
+        self.updates += times
+        self.narrow_updates += times if is_narrow else 0.0
+
+    def updating(self, machine: Machine) -> float:
+        """Seconds in which vectors are changed in memory: those of half a length in as much less time as their stores."""
+        sooner = 1 - min(1.0, machine.seconds("narrow_store") / machine.seconds("store"))
+        return (self.updates - sooner * self.narrow_updates) * machine.seconds("vector_memory_update")
 
     def computing(self, machine: Machine) -> float:
         """Seconds in which the arithmetic of an iteration starts."""
