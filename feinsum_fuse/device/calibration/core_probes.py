@@ -151,7 +151,7 @@ class CoreBench:
             ("memory_chain", "update", 1, 1),
             ("vector_memory_chain", "vector_update", 1, 1),
             ("vector_memory_update", "vector_update", UPDATES, UPDATES),
-            ("pack", "pack", 16, 2 * 16 * self.bench.lanes),
+            ("pack", "pack", 16, 2 * 16 * max(1, self.bench.lanes - 1)),
             ("lane_store", "lane_stores", LANE_STORED, LANE_STORED * self.bench.lanes),
             ("scattered", "scattered", APART_RESULTS, APART_RESULTS),
             ("forwarded", "forwarded", FORWARDED, FORWARDED),

@@ -279,7 +279,7 @@ class Straight:
                 moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
-                loads = packs = count * self._filled(line)
+                loads, packs = self.scalars.filling(line, place, self._filled(line))
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             if self.summed == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,9 @@ from ....schedule.statement import Place
 from ....schedule.tree.nest import Nest
 from ..basic_blocks import CodeLine, stride
 from ..machine import Machine
+
+MOST_ELEMENTS = 1024
+"""Of a block's vectors that are filled one by one: with more of them they are counted as different."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,19 @@ class ScalarVectors:
             if loop.name in line.statement.target.loops and loop.name not in line.guarded:
                 copies *= loop.extent or 1
         return int(min(self.native(line), 1 << (copies.bit_length() - 1)))
+
+    def filling(self, line: CodeLine, place: Place, lanes: float) -> tuple[float, float]:
+        """What fills the vectors that a statement's copies read, of so many lanes: loads of different elements, of which windows with a
+        step have some in common, and lanes put in, the first being there with its load.
+        """
+        assert line.lane is not None
+        vectors, found = line.distinct(place), {0}
+        moved = [(stride(self.nest, place, name), count) for name, count in (*line.counts.items(), (line.lane.name, lanes))]
+        for step, count in moved:
+            if step and len(found) <= MOST_ELEMENTS:
+                found = {start + step * k for start in found for k in range(math.ceil(count))}
+        every = math.prod(math.ceil(count) for step, count in moved if step)
+        return vectors * lanes * (len(found) / every if len(found) <= MOST_ELEMENTS else 1.0), vectors * (lanes - 1)
 
     def is_joined(self, line: CodeLine, place: Place) -> bool:
         """Whether copies of a statement read neighbours there."""

@@ -1,0 +1,47 @@
+"""Lanes that are filled one by one, and vectors of half a length that are changed in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.model.kernel.value_operations import CodeCounts
+from tests.model.test_each_term import mapped, seconds, with_variables
+
+
+def windows(written_out: int) -> Spec:
+    """Windows of three by three with a step of two, 32 vectors of eight, by a compiler that writes out so many sums."""
+    return with_variables(
+        mapped(
+            "{rank_sizes: {Y: 32, X: 8, R: 3, S: 3, P: 34, L: 17}, bits_per_value: {All: 32},"
+            " einsums: ['Z[y, x] = A[P: y + r, L: 2*x + s] * F[r, s]']}",
+            "[A, F, Z]",
+            "- !Temporal {rank_variable: y, tile_shape: 1}\n  - !Storage {component: Register, tensors: [Z]}\n"
+            "  - !Temporal {rank_variable: r, tile_shape: 1}\n  - !Temporal {rank_variable: s, tile_shape: 1}\n"
+            "  - !Spatial {rank_variable: x, tile_shape: 1, component: Lane, name: lane}",
+        ),
+        launch_seconds=1e-12,
+        written_out_sums=written_out,
+    )
+
+
+def test_an_element_of_two_windows_is_loaded_once() -> None:
+    """Three neighbouring windows are of 8, 8 and one more element."""
+    slow = {"load_seconds": 1e-6, "pack_seconds": 1e-13}
+    assert seconds(windows(32), **slow) == pytest.approx(32 * 3 * (17 + 3) * 1e-6, rel=0.01)
+    assert seconds(windows(1), **slow) == pytest.approx(32 * 9 * (8 + 1) * 1e-6, rel=0.01)
+
+
+def test_the_first_lane_is_there_with_its_load() -> None:
+    assert seconds(windows(1), pack_seconds=1e-6) == pytest.approx(32 * 9 * 7 * 1e-6, rel=0.01)
+
+
+def test_half_vectors_change_in_memory_as_much_sooner_as_they_are_stored() -> None:
+    figures = {"vector_memory_update_seconds": 1.0, "store_seconds": 0.8, "narrow_store_seconds": 0.4}
+    machine = Machine.of(with_variables(windows(1), **figures))
+    assert machine is not None
+    counts = CodeCounts()
+    counts.update(2, is_narrow=False)
+    counts.update(3, is_narrow=True)
+    assert counts.updating(machine) == pytest.approx(2 + 3 / 2)
