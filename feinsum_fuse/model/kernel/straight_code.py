@@ -253,8 +253,7 @@ class Straight:
         counts.other += line.copies * turning * 2
 
     def _times(self, line: CodeLine, moved: frozenset[str]) -> float:
-        """How often an operation is done in an iteration of the block that these loops move: what the block's own loop does not move is
-        done before it."""
+        """How often an operation that these loops move is done in an iteration; once before the block's loop if that does not move it."""
         copies = line.copies if moved.issuperset(line.counts) else math.prod(n for name, n in line.counts.items() if name in moved)
         loop = self.block.loop
         before = loop is not None and loop.name not in moved
