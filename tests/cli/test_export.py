@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import feinsum_fuse as ff
 from feinsum_fuse.device.program import building
 from feinsum_fuse.device.timing.outcome import KernelError, Outcome
 from tests.cli.conftest import Invoke
@@ -37,6 +38,15 @@ def test_as_json_and_without_a_mapping(invoke: Invoke, files: list[str]) -> None
     found = json.loads(invoke("export", files[0], "-o", "out", "--json").out)
     assert (found["inputs"], found["outputs"]) == ({"A": [8, 4], "B": [4, 8]}, {"Z": [8, 8]})
     assert all(Path(file).is_file() for file in found["files"])
+
+
+def test_arrays_keep_the_axes_that_a_default_mapping_joins(invoke: Invoke, files: list[str], tmp_path: Path) -> None:
+    workload = ff.spec(ff.cascade(["Z[a, b, c] = 2 * X[a, b, c]"], sizes={"A": 3, "B": 4, "C": 5})).to_yaml()
+    (tmp_path / "cube.yaml").write_text(workload)
+    ended = invoke("export", "cube.yaml", "-o", "out", "--json")
+    assert "Join(tensor='X', axis=0)" in ended.err
+    found = json.loads(ended.out)
+    assert (found["inputs"], found["outputs"]) == ({"X": [3, 4, 5]}, {"Z": [3, 4, 5]})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ def command(
     """
     import feinsum_fuse as ff
 
+    from ...cascades.joining import shapes_before
     from ...device.catalogue import find_device
     from ...device.program.export import check_name
     from ...device.timing.outcome import KernelError
@@ -36,7 +38,8 @@ def command(
     check_places(output)
     check_name(name)
     chosen = find_device(device)
-    found = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), include_dirs=include_dir).specs
+    given = specs(files, variables(set_), device=chosen, dtypes=dtypes(dtype), include_dirs=include_dir)
+    found = given.specs
     if len(found) > 1:
         raise Error(f"FILES have {len(found)} mappings, {', '.join(found)}; a program has one", hint="Export them one by one.")
     ((label, spec),) = found.items()
@@ -45,6 +48,8 @@ def command(
     except KernelError as error:
         fail(f"{error}")
         raise typer.Exit(3) from None
+    # Who calls the files has arrays of the workload, whose axes the default mapping may have joined.
+    program = replace(program, executable=program.executable.shaped(shapes_before(ff.cascade(given.written), program.cascade)))
     written = program.export(output, name)
     if as_json:
         emit_json({"files": list(written), "device": program.device.name, "inputs": program.input_shapes, "outputs": program.output_shapes})
