@@ -66,11 +66,17 @@ OTHER_FORMS = (
 )
 """Workloads J: the kinds of set I again in other forms, sizes drawn; judged once on Intel's runtime, looked at since. Their mappings are
 chosen as set I's were."""
-DRAWN_LAST = (
+ANOTHER_PROCESSOR = (
     *("two_sums_product", "spectral_product", "strided_depthwise", "error_gated"),
     *("tempered_softmax", "gated_norm", "sloped_decoding", "batched_vecmat"),
 )
-"""Workloads K: these kinds once more, in forms that neither I nor J has, sizes drawn; for both runtimes on one processor. Their mappings
+"""Workloads K: these kinds once more, in forms that neither I nor J has, sizes drawn; judged once on both runtimes of one processor,
+looked at since. Their mappings are chosen as set I's were."""
+DRAWN_LAST = (
+    *("crossed_product", "weighted_contraction", "inverted_conv", "relu_gated"),
+    *("capped_softmax", "unit_norm", "scaled_decoding", "gated_matvec"),
+)
+"""Workloads L: these kinds in forms that none of I, J and K has, sizes drawn; for both runtimes on the processor of set K. Their mappings
 are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
@@ -83,9 +89,10 @@ SETS = {
     "workloads that were held out with a calibration of the same sitting": UNSEEN,
     "workloads of the kinds that are mostly asked for": ASKED_FOR,
     "workloads of these kinds in other forms": OTHER_FORMS,
+    "workloads of these kinds on another processor": ANOTHER_PROCESSOR,
     "held-out workloads": DRAWN_LAST,
 }
-LETTERS = "ABCDEFGHIJK"
+LETTERS = "ABCDEFGHIJKL"
 """What these sets are called."""
 KNOWN = (*DEVELOPED, *JUDGED, *JUDGED_NEXT, *JUDGED_LAST, *HELD_OUT, *DRAWN, *LEFT_OUT, *UNSEEN, *ASKED_FOR, *OTHER_FORMS)
 """Workloads that intervals are made of."""

@@ -1,4 +1,4 @@
-"""The sizes of sets I, J and K, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to L, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -38,6 +38,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "gated_norm": {"M": (500, 4000), "N": (150, 1200)},
         "sloped_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
         "batched_vecmat": {"B": (4, 20), "M": (200, 900), "N": (200, 900)},
+    },
+    2614: {
+        "crossed_product": {"A": (12, 40), "B": (12, 40), "C": (12, 40), "D": (12, 40), "K": (60, 250)},
+        "weighted_contraction": {"I": (30, 120), "J": (16, 60), "K": (40, 200), "R": (24, 100)},
+        "inverted_conv": {"C": (16, 60), "D": (30, 120), "Y": (20, 60), "X": (20, 60)},
+        "relu_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "capped_softmax": {"H": (3, 10), "M": (100, 400), "N": (100, 400)},
+        "unit_norm": {"M": (500, 4000), "N": (150, 1200)},
+        "scaled_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
+        "gated_matvec": {"M": (400, 2500), "K": (400, 2500)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
