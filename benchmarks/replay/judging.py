@@ -50,7 +50,7 @@ def _compared(record: Record, space: RecordedSpace, start: Callable[[int], Candi
     rows = [[label, *_row(found, best), f"{score(found, times):+.2f}"] for label, found in runs.items()]
     lines = [text_table(head, rows, numbers=len(head) - 1)]
     if TPE in runs:
-        lines.append(_beside(runs["ours"], runs[TPE], count))
+        lines.append(_beside(runs["ours"], runs[TPE], count, best))
     return "\n".join(lines)
 
 
@@ -67,8 +67,11 @@ def _about(record: Record, known: Sequence[float]) -> str:
     )
 
 
-def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], count: int) -> str:
-    """How often ours is ahead, seed by seed; of equal ones, mostly the best of all, the sooner."""
+def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], count: int, best: float) -> str:
+    """How often ours is ahead, seed by seed: close to the best of all sooner, faster after so many measurements; of equal ones, mostly the
+    best of all, the sooner.
+    """
+    close = [(_until(a, best), _until(b, best)) for a, b in zip(own, others, strict=True)]
     pairs = [((min(a), a.index(min(a))), (min(b), b.index(min(b)))) for a, b in zip(map(list, own), map(list, others), strict=True)]
     better, worse = sum(a[0] < b[0] for a, b in pairs), sum(a[0] > b[0] for a, b in pairs)
     sooner, later = sum(a[0] == b[0] and a < b for a, b in pairs), sum(a[0] == b[0] and a > b for a, b in pairs)
@@ -77,6 +80,8 @@ def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], c
         reached = [(min(a[:n]), min(b[:n])) for a, b in zip(own, others, strict=True)]
         each.append(f"{n}: {sum(a < b for a, b in reached)}/{sum(a == b for a, b in reached)}/{sum(a > b for a, b in reached)}")
     return (
+        f"within 5 % of the best ours is before {TPE} with {sum(a < b for a, b in close)} of {len(close)} seeds, "
+        f"after it with {sum(a > b for a, b in close)}\n"
         f"after {count} measurements ours is ahead of {TPE} with {better} of {len(pairs)} seeds and behind with {worse}; "
         f"as fast with the others, of which {sooner} sooner and {later} later\n"
         f"ahead/as fast/behind after as many measurements of both, {', '.join(each)}"
@@ -86,9 +91,13 @@ def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], c
 def _row(found: Sequence[Sequence[float]], best: float) -> list[str]:
     """Medians over the seeds: the best so far over the best of all, and how many measurements that takes to be close."""
     cells = [f"{statistics.median(min(run[:n], default=math.inf) for run in found) / best:.3f}" for n in MEASUREMENTS]
-    until = [next((k + 1 for k, seconds in enumerate(run) if seconds <= CLOSE * best), math.inf) for run in found]
-    middle = statistics.median(until)
+    middle = statistics.median(_until(run, best) for run in found)
     return [*cells, f"{middle:g}" if math.isfinite(middle) else "more"]
+
+
+def _until(run: Sequence[float], best: float) -> float:
+    """After how many measurements a run is close to the best of all; infinite if it never is."""
+    return next((k + 1 for k, seconds in enumerate(run) if seconds <= CLOSE * best), math.inf)
 
 
 def score(runs: Sequence[Sequence[float]], times: Times) -> float:

@@ -32,15 +32,16 @@ PROGRAM = json.loads("""@PROGRAM@""")
 
 def run(queue=None, **inputs):
     """The outputs by name, for NumPy arrays by name."""
-    queue = queue or cl.CommandQueue(cl.create_some_context(interactive=False))
+    context = queue.context if queue else cl.create_some_context(interactive=False)  # some drivers end it with its last reference
+    queue = queue or cl.CommandQueue(context)
     source = Path(__file__).with_suffix(".cl").read_text(encoding="utf-8")
-    program = cl.Program(queue.context, source).build(options=PROGRAM["options"])
+    program = cl.Program(context, source).build(options=PROGRAM["options"])
     memory, flags = {}, cl.mem_flags.READ_WRITE
     for argument in PROGRAM["arguments"]:
         flat = np.zeros(argument["elements"], argument["dtype"])
         if argument["role"] == "input":
             view(flat, argument)[...] = inputs[argument["name"]]
-        memory[argument["name"]] = cl.Buffer(queue.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=flat)
+        memory[argument["name"]] = cl.Buffer(context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=flat)
     for launch in PROGRAM["launches"]:
         kernel = cl.Kernel(program, launch["kernel"])
         kernel.set_args(*(memory[name] for name in launch["arguments"]))
