@@ -120,3 +120,10 @@ def test_a_contraction_gathers_whole_lines() -> None:
     assert "Scratchpad holds A" in mapping
     after = mapping[mapping.index("Scratchpad holds A") :]
     assert after.index("for b in tiles of") < after.index("for a in tiles of 1"), mapping
+
+
+def test_vectors_in_registers_are_filled_lane_by_lane() -> None:
+    """A tile of vectors has no addresses of elements, to which a block could be stored."""
+    cascade = ff.cascade(["Z[b,a] = X[a,b] * Y[a]"], sizes={"A": 300, "B": 500}, dtypes={"All": "float32"}).pack("Z", 0, ("b", "a"))
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(ff.compile(cascade, device="portable")(**inputs)["Z"], cascade.reference(**inputs)["Z"])

@@ -206,8 +206,9 @@ def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bo
     """
     (source,), target = statement.operands, statement.target
     dtype = nest.dtype_of(source.source)
-    if row == column or not _has_addresses(nest, source.source):
-        return False
+    tile = nest.tiles.get(target.source)
+    if row == column or not _has_addresses(nest, source.source) or (tile is not None and tile.lanes > 1):
+        return False  # elements of an array of vectors have no addresses
     if dtype != nest.dtype_of(target.source) or not has_vectors(dtype):
         return False
     for name in (row, column):
