@@ -13,6 +13,7 @@ import pymbolic.primitives as p
 
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
+from .fused_loops import with_loops_fused
 from .repeats import loop_names, with_lines_once, with_loads, with_names, with_starts
 from .simplification import in_vectors, joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
@@ -30,7 +31,7 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
         substitution = Substitution({old: p.Variable(new) for old, new in names.items()})
         body = tuple(renamed(changed(statement, substitution), names) for statement in body)
     private = frozenset(name for name, variable in kernel.variables.items() if variable.memory == "private")
-    apart = joined(with_whole_tiles_apart(joined(shortened(body, known)), known, private))
+    apart = joined(with_whole_tiles_apart(with_loops_fused(joined(shortened(body, known))), known, private))
     apart = in_vectors(with_lines_once(apart), kernel.variables)
     result = with_starts(apart, _starts(kernel, description))
     taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
