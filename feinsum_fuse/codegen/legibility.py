@@ -13,12 +13,12 @@ import pymbolic.primitives as p
 
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
-from .fused_loops import with_loops_fused
+from .loops.fused_loops import with_loops_fused
+from .loops.whole_tiles import with_whole_tiles_apart
 from .repeats import loop_names, with_lines_once, with_loads, with_names, with_starts
 from .simplification import in_vectors, joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
 from .statements import Assignment, CStatement, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
-from .whole_tiles import with_whole_tiles_apart
 
 
 def legible(kernel: Kernel, description: Description) -> Kernel:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.fused_loops import MOST_STATEMENTS, with_loops_fused
+from feinsum_fuse.codegen.loops.fused_loops import MOST_STATEMENTS, with_loops_fused
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Conditional, CStatement, Loop
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -56,7 +56,7 @@ def test_three_loops_become_one_inside_others() -> None:
         (loop(put("N[p]", "A[p]")), loop(put("s[0]", "B[p]", "+="))),  # hands on nothing
         (loop(put("N[p]", "A[p]")), loop(SUM, last=8)),
         (loop(put("N[p]", "A[p]"), Barrier(("LOCAL",))), loop(SUM)),
-        (loop(put("N[p]", "A[p]")), loop(loop(SUM, name="k"))),
+        (loop(put("N[p]", "A[p]")), loop(loop(SUM, name="k"))),  # which are no rows
         (loop(put("N[p]", "A[p]")), loop(put("x", "N[p]"))),  # of a variable nothing is known
         (loop(put("N[p]", "A[p]")), loop(*(put(f"s[{k}]", "N[p]", "+=") for k in range(MOST_STATEMENTS)))),
     ],
@@ -70,8 +70,22 @@ def test_neighbours_of_one_iteration_and_conditions_are_no_hindrance() -> None:
     assert loops(first, loop(Conditional(expression("p < 5"), (put("s[0]", "N[2 * p] * N[2 * p + 1]", "+="),)))) == 1
 
 
-def test_what_stands_between_two_loops_keeps_them_apart() -> None:
-    assert loops(loop(put("N[p]", "A[p]")), put("N[3]", "5"), loop(SUM)) == 2
+def test_what_stands_between_two_loops_comes_before_them_unless_the_first_one_needs_it() -> None:
+    first = loop(put("N[p]", "A[p] * x[0]"))
+    text = lines(kernel(*with_loops_fused((first, put("s[0]", "0"), loop(SUM)))))
+    assert text == ["s[0] = 0;", "for (int p = 0; p < 8; ++p)", "{", "N[p] = A[p] * x[0];", "s[0] += N[p];", "}"]
+    assert loops(first, put("N[3]", "5"), loop(SUM)) == 2
+    assert loops(first, put("x[0]", "5"), loop(SUM)) == 2
+    assert loops(first, put("s[0]", "N[3]"), loop(SUM)) == 2
+
+
+@pytest.mark.parametrize("index, count", [("8 * m + p", 2), ("7 * m + p", 4), ("8 * n + p", 4), ("8 * m * n + p", 4)])
+def test_loops_over_rows_become_one_where_those_over_their_columns_do(index: str, count: int) -> None:
+    """Rows of 8 columns that lie 8 apart; not those that overlap, or that may."""
+    first = loop(loop(put(f"N[{index}]", "A[m * n + p]")), name="m", last=99)
+    second = loop(put("s[0]", "0"), loop(put("s[0]", f"N[{index}]", "+=")), put("Z[m]", "s[0]"), name="m", last=99)
+    assert loops(first, second) == count
+    assert loops(first, loop(put("s[0]", "0"), loop(put("s[0]", "B[p]", "+=")), name="m", last=99)) == 4, "hands on nothing"
 
 
 def test_the_first_loop_takes_as_many_vectors_in_an_iteration_as_the_second_one() -> None:

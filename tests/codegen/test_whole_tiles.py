@@ -10,8 +10,8 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
+from feinsum_fuse.codegen.loops.whole_tiles import with_whole_tiles_apart
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Comment, Conditional, CStatement, Loop, all_statements
-from feinsum_fuse.codegen.whole_tiles import with_whole_tiles_apart
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family

@@ -62,7 +62,7 @@ class CodeLine:
     @kept_property
     def guarded(self) -> frozenset[str]:
         """Unrolled loops some of whose copies stand under a condition of their own. Of sums, tiles that are whole stand apart from
-        those that are cut (``codegen/whole_tiles.py``): where all copies are known to run, none has a condition.
+        those that are cut (``codegen/loops/whole_tiles.py``): where all copies are known to run, none has a condition.
         """
         sums = self.statement.reduce is not None
         whole = {loop.name for loop in self.unrolled if sums and self.known.get(loop.name) == loop.extent}

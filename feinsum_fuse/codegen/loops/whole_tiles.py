@@ -22,10 +22,10 @@ from dataclasses import replace
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from .arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
-from .simplification import appended, is_fixed, shortened
-from .statement_expressions import VectorCall, array_of, variables, within
-from .statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
+from ..arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
+from ..simplification import appended, is_fixed, shortened
+from ..statement_expressions import VectorCall, array_of, variables, within
+from ..statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
 
 MOST_CUTS = 3
 """Conditions on a tile of which each way to fail stands apart: their number doubles with each."""

@@ -14,18 +14,31 @@ touches, no iteration touches what another iteration does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from math import inf
 
 import pymbolic.primitives as p
+from constantdict import constantdict
 from pymbolic.typing import Expression
 
-from ..schedule.kernel.operations import Verb
-from .arithmetic import NOTHING_KNOWN, linear
-from .simplification import shortened
-from .statement_expressions import Substitution, VectorCall, array_of, children, variables, within
-from .statements import Assignment, Conditional, CStatement, ExpressionStatement, Loop, all_statements, changed, expressions, with_bodies
+from ...schedule.kernel.operations import Verb
+from ..arithmetic import NOTHING_KNOWN, linear
+from ..simplification import shortened
+from ..statement_expressions import Substitution, VectorCall, array_of, children, variables, within
+from ..statements import (
+    Assignment,
+    Conditional,
+    CStatement,
+    ExpressionStatement,
+    Loop,
+    all_statements,
+    bodies,
+    changed,
+    expressions,
+    with_bodies,
+)
 
 MOST_STATEMENTS = 8
 """Statements of such a loop: those of more keep so much in registers that one loop would drive out what the other one keeps there."""
@@ -52,19 +65,59 @@ def with_loops_fused(body: Sequence[CStatement]) -> tuple[CStatement, ...]:
     result: list[CStatement] = []
     for statement in body:
         statement = with_bodies(statement, with_loops_fused)
-        last = result[-1] if result else None
-        both = _fused(last, statement) if isinstance(last, Loop) and isinstance(statement, Loop) else None
-        if both is not None:
-            result[-1] = both
-        else:
+        found = _joined(result, statement) if isinstance(statement, Loop) else None
+        if found is None:
             result.append(statement)
+        else:
+            result = found
     return tuple(result)
+
+
+def _joined(before: Sequence[CStatement], loop: Loop) -> list[CStatement] | None:
+    """Statements and a loop after them, which is one with their last loop then; what stands between both and needs neither comes before."""
+    last = next((i for i in range(len(before) - 1, -1, -1) if isinstance(before[i], Loop)), None)
+    if last is None:
+        return None
+    one, between = before[last], before[last + 1 :]
+    assert isinstance(one, Loop)
+    both = _fused(one, loop) or _fused_rows(one, loop)
+    if both is None or (between and not _are_apart(between, one)):
+        return None
+    return [*before[:last], *between, both]
+
+
+def _are_apart(statements: Sequence[CStatement], loop: Loop) -> bool:
+    """Whether no statement touches what a loop writes, nor the other way round."""
+    first, second = _places(statements, loop.name), _places(loop.body, loop.name)
+    if first is None or second is None:
+        return False
+    return not any(place.is_written for array in first.keys() & second.keys() for place in (*first[array], *second[array]))
+
+
+def _fused_rows(one: Loop, other: Loop) -> Loop | None:
+    """Two loops over rows as one where loops in both become one then; else ``None``."""
+    if (one.type, one.first, one.last) != (other.type, 0, other.last) or other.first != 0:
+        return None
+    if any(isinstance(part, p.Subscript) for part in within(one.last)):
+        return None
+    count = one.last + 1 if isinstance(one.last, int) else inf
+    first = [_at(statement, one.name, p.Variable(other.name)) for statement in one.body]
+    written, read = _places(first, other.name), _places(other.body, other.name)
+    if written is None or read is None or not _stay_apart(written, read, count):
+        return None
+    every = (*first, *other.body)
+    body = with_loops_fused(every)
+    return replace(other, body=body, remark=_remark(one.remark, other.remark)) if _loops(body) < _loops(every) else None
+
+
+def _loops(body: Sequence[CStatement]) -> int:
+    return sum(isinstance(statement, Loop) for statement in all_statements(body))
 
 
 def _fused(one: Loop, other: Loop) -> Loop | None:
     """Both loops as one; ``None`` where that would change what they do, or the second one reads nothing that the first one writes."""
     flat = _over_rows(one)
-    if flat is None or flat.type != other.type or flat.first != 0 or other.first != 0:
+    if flat is None or flat.type != other.type or flat.first != 0 or other.first != 0 or _loops(other.body):
         return None
     if not isinstance(flat.last, int) or not isinstance(other.last, int):
         return None
@@ -83,12 +136,12 @@ def _fused(one: Loop, other: Loop) -> Loop | None:
 
 def _over_rows(loop: Loop) -> Loop | None:
     """A loop over few rows, each with a loop over its columns, as one over columns; any other as it is, ``None`` if it has loops in it."""
-    if not any(isinstance(statement, Loop) for statement in loop.body):
+    if not _loops(loop.body):
         return loop
     (inner, *others) = loop.body
     if others or not isinstance(inner, Loop) or loop.first != 0 or not isinstance(loop.last, int) or loop.last >= MOST_STATEMENTS:
         return None
-    if any(isinstance(statement, Loop) for statement in inner.body):
+    if _loops(inner.body):
         return None
     return replace(inner, body=tuple(_at(statement, loop.name, row) for row in range(loop.last + 1) for statement in inner.body))
 
@@ -108,13 +161,13 @@ def _in_iterations(loop: Loop, name: str, count: int) -> tuple[CStatement, ...]:
     return shortened([_at(statement, loop.name, start) for start in starts for statement in loop.body], NOTHING_KNOWN)
 
 
-def _stay_apart(first: _Places, second: _Places, count: int) -> bool:
+def _stay_apart(first: _Places, second: _Places, count: float) -> bool:
     """Whether iterations of two loops that touch an element which one of them writes are the same iteration."""
     pairs = (pair for array in first for pair in product(first[array], second.get(array, ())))
     return not any((a.is_written or b.is_written) and _meet(a, b, count) for a, b in pairs)
 
 
-def _is_map(places: _Places, count: int) -> bool:
+def _is_map(places: _Places, count: float) -> bool:
     """Whether a loop may run in any order: it reads nothing that it writes, and writes no element twice."""
     for found in places.values():
         if any(place.is_written for place in found):
@@ -125,7 +178,7 @@ def _is_map(places: _Places, count: int) -> bool:
     return True
 
 
-def _meet(a: _Place, b: _Place, count: int) -> bool:
+def _meet(a: _Place, b: _Place, count: float) -> bool:
     """Whether one of two places is in some iteration where the other one is in another iteration, as far as one can tell."""
     if a.step != b.step or a.rest != b.rest or a.step == 0:
         return True
@@ -141,10 +194,13 @@ def _overlap(a: _Place, b: _Place, later: int) -> bool:
     return a.rest != b.rest or -a.lanes < between < b.lanes
 
 
-def _places(body: Sequence[CStatement], name: str) -> _Places | None:
-    """Array -> what a loop touches of it; ``None`` where statements do something else than to set elements and vectors."""
+def _places(body: Sequence[CStatement], name: str, lengths: Mapping[str, int] = constantdict()) -> _Places | None:
+    """Array -> what an iteration of a loop touches of it, with loops inside; ``None`` where that is not known.
+
+    ``lengths``: iterations of the loops between.
+    """
     found: _Places = {}
-    for statement in all_statements(body):
+    for statement in body:
         match statement:
             case Assignment(p.Subscript() as target):
                 written: Expression | None = target
@@ -152,14 +208,21 @@ def _places(body: Sequence[CStatement], name: str) -> _Places | None:
                 written = call.parameters[0]
             case Conditional():
                 written = None
+            case Loop(first=0, last=int() as last):
+                written, lengths = None, {**lengths, statement.name: last + 1}
             case _:
                 return None
         for expression in expressions(statement):
             for part, lanes in _touched(expression):
-                place = _place(part, lanes, part is written, name) if isinstance(part, p.Subscript) else None
-                if place is None:
+                if not isinstance(part, p.Subscript):
                     return None
-                found.setdefault(array_of(part), []).append(place)
+                found.setdefault(array_of(part), []).append(_place(part, lanes, part is written, name, lengths))
+        for block in bodies(statement):
+            inner = _places(block, name, lengths)
+            if inner is None:
+                return None
+            for array, places in inner.items():
+                found.setdefault(array, []).extend(places)
     return found
 
 
@@ -182,18 +245,24 @@ def _touched(value: Expression) -> Iterator[tuple[Expression, int]]:
             yield from _touched(child)
 
 
-def _place(part: p.Subscript, lanes: int, is_written: bool, name: str) -> _Place | None:
-    """Where an element or a vector lies, ``None`` if that is no multiple of a loop and what does not change in it."""
+def _place(part: p.Subscript, lanes: int, is_written: bool, name: str, lengths: Mapping[str, int]) -> _Place:
+    """Where an element or a vector lies; one that may be anywhere does not move with the loop."""
+    anywhere = _Place(frozenset(((part.index, 1),)), 0, 0, lanes, is_written)
     if isinstance(part.index, tuple):
-        return None
+        return anywhere
     index = linear(part.index, NOTHING_KNOWN)
     step = index.terms.pop(p.Variable(name), 0)
-    if any(name in variables(term) or any(isinstance(inner, p.Subscript) for inner in within(term)) for term in index.terms):
-        return None
+    for inner, length in lengths.items():
+        by = index.terms.pop(p.Variable(inner), 0)
+        lanes += abs(by) * (length - 1)
+        index.constant += min(by * (length - 1), 0)
+    changing = {name, *lengths}
+    if any(changing & variables(term) or any(isinstance(inner, p.Subscript) for inner in within(term)) for term in index.terms):
+        return anywhere
     return _Place(frozenset(index.terms.items()), step, index.constant, lanes, is_written)
 
 
-def _remark(one: str, other: str, *, is_first: bool) -> str:
+def _remark(one: str, other: str, *, is_first: bool = False) -> str:
     """What the loop is, such as ``p in tiles of 32 (N, L)`` of ``p in tiles of 16 (N)`` and ``p in tiles of 32 (L)``.
 
     ``is_first``: whether the first loop takes more in an iteration.

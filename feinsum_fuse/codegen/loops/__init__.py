@@ -1,0 +1,1 @@
+"""Loops that become one, and loops whose last iterations stand apart."""
