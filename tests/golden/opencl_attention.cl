@@ -304,20 +304,13 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
     }
     if (p_0 > 0)
     {
-      // m in tiles of 16 (X.scale)
+      // m in tiles of 16 (X.scale, L.rescale)
       for (int m_2 = 0; m_2 < 2; ++m_2)
-        // m in tiles of 8 (X.scale)
+        // m in tiles of 8 (X.scale, L.rescale)
         for (int m_3 = 0; m_3 < 2; ++m_3)
         {
           long const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(X_scale_local[at_m], builtinexp_float8(vload_local_float8(X_scale_local[at_m]) - vload_local_float8(X_local[at_m])));
-        }
-      // m in tiles of 16 (L.rescale)
-      for (int m_2 = 0; m_2 < 2; ++m_2)
-        // m in tiles of 8 (L.rescale)
-        for (int m_3 = 0; m_3 < 2; ++m_3)
-        {
-          long const at_m = 16 * m_2 + 8 * m_3;
           vstore_local_float8(L_local[at_m], vload_local_float8(L_local[at_m]) * vload_local_float8(X_scale_local[at_m]));
         }
       // m in tiles of 16 (A.rescale)
