@@ -30,6 +30,19 @@ ENTRY_OPERATIONS = 10
 """Around a loop: where it begins in each array, its first and last values, and the loop outside. Eight to 14 in what PoCL makes of five."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
+LOST_BETWEEN_RUNS = "last_cache_lost_"
+"""What it is called in ``arch.variables`` that runs fetch again, with how many follow one another and percents of the last cache behind."""
+MANY_RUNS = 8
+"""Runs in which a last cache comes to keep most of what it can: on a Zen 4, of 34 MB beside 32 MiB, the first found a tenth of the lines,
+the last half of them, and what is missing is a quarter less with each run."""
+WHOLLY_KEPT, WHOLLY_LOST = 50.0, 400.0
+"""Percents of the last cache within which its own rate is measured, and from which on that of main memory is."""
+ASSUMED_LOST = {
+    1: {75.0: 0.52, 100.0: 0.70, 150.0: 0.86, 200.0: 0.93},
+    MANY_RUNS: {75.0: 0.37, 100.0: 0.49, 150.0: 0.68, 200.0: 0.81},
+}
+"""Runs that follow one another -> percents of the last cache -> the part lost between runs, for device files that do not say: between what
+a Zen 4 of a cloud lost while its other guests were busy (at its cache's size 0.89 and 0.57) and while they were not (0.51 and 0.41)."""
 
 FIGURES: dict[str, Assumed] = {
     "line_bytes": Assumed(Target.line_bytes, "a cache line on all x86-64 and most Arm processors; calibrate writes what the system lists"),
@@ -111,6 +124,11 @@ def starting_seconds(arch: Arch, kernels: float, groups: float, working: float, 
     behind = min(first, float(known.get("warm_launch_seconds", first)))
     run = kernels * behind + groups * float(known.get("group_seconds", 0.0))
     return run + (first - behind if kernels else 0.0) * (1.0 if cold else min(1.0, (working + run) / SAMPLE_SECONDS))
+
+
+def runs_in_a_sample(seconds: float) -> float:
+    """How many runs of so many seconds a measurement takes one after another: a fifth more than last long enough."""
+    return max(1.0, 1.2 * SAMPLE_SECONDS / seconds)
 
 
 def figure(arch: Arch | None, name: str) -> float:

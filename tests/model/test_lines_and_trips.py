@@ -17,11 +17,12 @@ from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import average_trips, blocks, split
 from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
-from feinsum_fuse.schedule.tree.nest import For
+from feinsum_fuse.schedule.tree.nest import For, Nest
 from feinsum_fuse.tuning.candidate import Preferred
 from tests.model.test_each_term import elementwise, far_sums
 from tests.model.test_kernel_time import with_variables
@@ -132,19 +133,50 @@ def test_what_another_kernel_touches_is_in_the_way(share: float, is_warm: bool) 
         assert (part.lines[memory.name] == 0) == is_warm
 
 
-@pytest.mark.parametrize(("size", "part"), [(0.9, 0.0), (1.25, 0.25), (1.5, 0.5), (2.5, 1.0)])
+LOST = {f"last_cache_lost_{runs}_{percent}": lost for runs in (1, 8) for percent, lost in ((75, 0.2), (100, 0.4), (200, 1.0))}
+
+
+@pytest.mark.parametrize(("size", "part"), [(0.4, 0.0), (0.7, 0.16), (1.0, 0.4), (1.5, 0.7), (5.0, 1.0)])
 def test_of_what_nearly_fits_the_last_cache_a_part_is_left_from_the_run_before(size: float, part: float) -> None:
-    """From once to twice the part that is counted on, as within a run."""
-    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    """As much as a calibration found, on lines between sizes: nothing of half the cache is lost, all of four times that."""
+    machine = Machine.of(with_variables(ff.loads(DEVICE_FILE.read_text()), **LOST))
     assert machine is not None
     *_, shared, memory = machine.levels
-    rows = int(size * shared.size * machine.figure("cache_share") / (2 * 4 * 1024))
+    rows = int(size * shared.size / (2 * 4 * 1024))
+    time = nest_time(doubled(rows), machine)
+    lines = sum(block.lines[memory.name] for block in time.parts) * machine.figure("line_bytes")
+    assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
+
+
+@pytest.mark.parametrize(("shortest_sample", "part"), [(1e-9, 0.4), (10.0, 0.1)])
+def test_the_more_runs_a_sample_has_the_less_they_fetch(monkeypatch: pytest.MonkeyPatch, shortest_sample: float, part: float) -> None:
+    """Samples of one run, and of many; what is timed cold finds nothing."""
+    monkeypatch.setattr(processor, "SAMPLE_SECONDS", shortest_sample)
+    machine = Machine.of(with_variables(ff.loads(DEVICE_FILE.read_text()), last_cache_lost_1_100=0.4, last_cache_lost_8_100=0.1))
+    assert machine is not None
+    *_, shared, memory = machine.levels
+    nest = doubled(int(shared.size / (2 * 4 * 1024)))
+    found, cold = (sum(block.lines[memory.name] for block in nest_time(nest, machine, cold=is_cold).parts) for is_cold in (False, True))
+    assert found == pytest.approx(part * cold, rel=0.02)
+
+
+def doubled(rows: int) -> Nest:
+    """Each element of so many rows of 1,024 times two."""
     cascade = ff.cascade(["Z[m, n] = 2 * A[m, n]"], sizes={"M": rows, "N": 1024})
     family = Family(default_space(cascade))
     spec = family.spec.replace(mapping=family.mapping(Given({"budget": 0})))
-    time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine)
-    lines = sum(block.lines[memory.name] for block in time.parts) * machine.figure("line_bytes")
-    assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
+    return lower(spec).nest(unscheduled(spec).kernel)
+
+
+def test_where_no_calibration_says_ever_more_is_lost_of_ever_more() -> None:
+    """Of device files that were written before that was measured; and the more runs follow one another the less."""
+    machine = Machine.of(ff.loads(DEVICE_FILE.read_text()))
+    assert machine is not None
+    for runs in (1, 3, 8, 50):
+        lost = [machine.lost_between_runs(times, runs) for times in (0.5, 0.7, 1, 1.4, 2, 3, 4, 8)]
+        assert lost == sorted(lost) and lost[0] == 0 and lost[-2:] == [1, 1] and 0 < lost[2] < 1
+    of_runs = [machine.lost_between_runs(1, runs) for runs in (1, 2, 4, 8, 50)]
+    assert of_runs == sorted(of_runs, reverse=True) and of_runs[-1] == of_runs[-2] < of_runs[0]
 
 
 @pytest.mark.parametrize("piece", [600, 1000])

@@ -18,7 +18,7 @@ from ...formats.workload import Workload
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
-from . import foresight, sum_probes
+from . import between_runs, foresight, sum_probes
 from .caches import Cache, caches
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
@@ -129,6 +129,9 @@ class _Session:
         if not self.quick and device.type & cl.device_type.CPU:
             ahead = ForesightBench(self.bench, self._outside())
             self.probes |= {f"ahead {name}": probe for name, probe in ahead.probes()}
+            if self.levels and self.levels[0].shared:
+                again = between_runs.probes(self.bench, self.levels[0].size, self._outside(), self.groups)
+                self.probes |= {f"again {name}": probe for name, probe in again}
 
     def _in_core(self) -> Iterator[tuple[str, Probe]]:
         """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
@@ -300,6 +303,9 @@ class _Session:
         result |= sum_probes.figures(lambda name: 1 / self.rate(f"sums {name}").value, result)
         if any(name.startswith("ahead ") for name in self.probes):
             result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value)
+        if any(name.startswith("again ") for name in self.probes):
+            memory = self.rate("read MainMemory together").value
+            result |= dict(between_runs.figures(lambda name: self.rate(f"again {name}").value, memory))
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
         result |= dict(self.together())

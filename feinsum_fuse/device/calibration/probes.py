@@ -143,6 +143,8 @@ class Probe:
     may_repeat: bool = True
     launches: bool = False
     """Whether a repeat is a launch of its own, right behind the last one, as those of a measurement are."""
+    between: Probe | None = None
+    """What fills the caches with data of its own before each sample; one repeat then warms them up, as in a measurement."""
     seconds: list[float] = field(default_factory=list)
 
     def lengthen(self) -> bool:
@@ -159,19 +161,23 @@ class Probe:
 
     def sample(self) -> float:
         """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches."""
-        if self.repeats > 1:
-            self._run(1)
+        if self.between is not None:
+            self.between.run(1)
+        if self.repeats > 1 or self.between is not None:
+            self.run(1)
         start = time.perf_counter()
-        self._run(self.repeats)
+        self.run(self.repeats)
         self.seconds.append(time.perf_counter() - start)
         return self.seconds[-1]
 
-    def _run(self, repeats: int) -> None:
+    def run(self, repeats: int) -> Sequence[float]:
+        """Do so many repeats and wait for their end; it has no times of its own to tell."""
         if self.may_repeat and not self.launches:
             self.kernel.set_arg(3, np.int32(repeats))
         for _ in range(repeats if self.launches else 1):
             cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
         self.queue.finish()
+        return ()
 
     def rate(self, overhead: float = 0.0) -> Rate:
         """What the device can do: interference only ever slows a probe down, so the mean of the fastest tenth; less what a launch costs."""
@@ -279,6 +285,22 @@ class Bench:
         n = max(4, working_set // halves // self._step // 4 * 4)
         moved = halves * n * self._step * groups
         return self._probe(f"probe_{kind}", groups, n, moved, moved // halves)
+
+    def sweeps(self, runs: int, size: int, groups: int, between: Probe) -> Probe:
+        """Bytes, while each of so many launches reads all of so many once; ``between`` was there before, and one more launch."""
+        n = max(4, size // groups // self._step // 4 * 4)
+        moved = n * self._step * groups
+        probe = self._probe("probe_read", groups, n, moved, moved, may_repeat=False, launches=True)
+        probe.repeats, probe.between = runs, between
+        return probe
+
+    def elsewhere(self, size: int, groups: int) -> Probe:
+        """Reading so many bytes of which no other probe reads any."""
+        probe = self.bandwidth("read", size // groups, groups)
+        x, y = probe.buffers
+        probe.kernel.set_arg(0, y)
+        probe.kernel.set_arg(1, x)
+        return probe
 
     def multiply_adds(self, groups: int) -> Probe:
         """Scalar multiply-adds, by this many groups at once."""

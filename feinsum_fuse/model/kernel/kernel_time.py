@@ -14,7 +14,7 @@ from ...lowering.starting_point import unscheduled
 from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
-from ..processor import starting_seconds
+from ..processor import runs_in_a_sample, starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
 from .compiler.joined_sums import compiled
 from .compiler.written_out import as_written_out
@@ -106,17 +106,25 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime
     nest = as_written_out(with_pairs_written_out(as_taken(nest)), machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
+    timing = _Timing(nest, machine, cold)
+    found = _timed(timing, kernels)
+    if not cold and timing.traffic.is_kept_in_part:
+        timing.traffic.runs = runs_in_a_sample(found.seconds)
+        found = _timed(timing, kernels)
+    return found
+
+
+def _timed(timing: _Timing, kernels: Sequence[tuple[NestItem, ...]]) -> KernelTime:
     parts: list[BlockTime] = []
     started, waking = 0, 0.0
-    timing = _Timing(nest, machine, cold)
     for before, body in zip([(), *kernels], kernels, strict=False):
         groups = groups_of(body)
         started += groups
         found = timing.parts(body, groups, before)
-        waking += waking_seconds(machine, groups, sum(part.seconds for part in found))
+        waking += waking_seconds(timing.machine, groups, sum(part.seconds for part in found))
         parts += found
     working = sum(part.seconds for part in parts) + waking
-    starting = starting_seconds(machine.arch, len(kernels), started, working, cold=cold)
+    starting = starting_seconds(timing.machine.arch, len(kernels), started, working, cold=timing.cold)
     return KernelTime(tuple(parts), waking + starting, waking)
 
 

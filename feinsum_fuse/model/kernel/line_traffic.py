@@ -18,7 +18,7 @@ import numpy as np
 from ...formats.affine import Affine
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
-from ..processor import COLUMN_BYTES, CROWDED_SETS
+from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
 from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
@@ -142,6 +142,8 @@ class LineTraffic:
     shared cache, whose sets are scattered."""
     is_last: bool = False
     """Whether what is beyond the cache is main memory."""
+    runs: float = MANY_RUNS
+    """How many runs follow one another until the caches hold others' data again."""
 
     @cached_property
     def registers(self) -> frozenset[str]:
@@ -160,16 +162,27 @@ class LineTraffic:
         self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
         capacity = cache.size * self.machine.figure("cache_share")
         own = self.regions(body)
-        # Of a shared cache that nearly holds all a part is left from the run before; in a core's own one other groups were meanwhile.
-        lost = self._lost(self.regions(self.nest.body), capacity) if warm and cache.shared else 1.0
+        lost = self._lost_between_runs(cache, capacity) if warm else 1.0
         if not warm or self._claimed(own) > capacity:
             self._visit(tuple(body), _Visited().part(lost), capacity)
-        elif self._claimed(self.regions(self.nest.body)) > capacity:
+        elif lost:
             last = self.regions(before)
             new = {name: region for name, region in own.items() if name not in last}
             kept = self._claimed(new) + self._claimed(last) <= capacity
             self._charge(tuple(body), new if kept else own, _Visited().part(lost))
         return self.found
+
+    @cached_property
+    def is_kept_in_part(self) -> bool:
+        """Whether runs find something in the last cache, but the less the fewer of them follow one another."""
+        times = self._claimed(self.regions(self.nest.body)) / self.machine.levels[-2].size if len(self.machine.levels) > 1 else 0.0
+        return self.machine.lost_between_runs(times, 1) > self.machine.lost_between_runs(times, MANY_RUNS)
+
+    def _lost_between_runs(self, cache: MemoryLevel, capacity: float) -> float:
+        """The part of what all kernels touch that is gone when the next run comes: of a core's own cache all of what does not fit, since
+        other groups were there meanwhile, of a shared one as much as a calibration found."""
+        whole = self._claimed(self.regions(self.nest.body))
+        return self.machine.lost_between_runs(whole / cache.size, self.runs) if cache.shared else float(whole > capacity)
 
     def _ways(self, cache: MemoryLevel) -> float:
         if cache.shared:

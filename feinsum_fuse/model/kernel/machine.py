@@ -18,7 +18,19 @@ from ...formats.opencl import GROUP_KINDS, PRIVATE_KINDS, SHARED_KINDS, OpenCL
 from ...formats.spec import Spec
 from ...schedule.sameness import Same
 from ...schedule.target import DeviceLimits
-from ..processor import CALL_CYCLES, DIVISION, DIVISION_CYCLES, WAITING_CALL, figure, operation_seconds
+from ..processor import (
+    ASSUMED_LOST,
+    CALL_CYCLES,
+    DIVISION,
+    DIVISION_CYCLES,
+    LOST_BETWEEN_RUNS,
+    MANY_RUNS,
+    WAITING_CALL,
+    WHOLLY_KEPT,
+    WHOLLY_LOST,
+    figure,
+    operation_seconds,
+)
 
 MOST_BITS = 1 << 62
 """Of a memory whose size is infinite."""
@@ -85,13 +97,16 @@ class Machine:
         """Compute units."""
         return self.fanout("group.0")
 
+    def _measured(self, name: str) -> dict[float, float]:
+        """Number behind a variable's name -> what was measured of so much or so many, in rising order."""
+        known = {float(key.removeprefix(name)): float(value) for key, value in self.arch.variables.items() if key.startswith(name)}
+        return dict(sorted(known.items()))
+
     @cached_property
     def _together(self) -> tuple[list[float], list[float]]:
         """Numbers of cores that were measured working at the same time, and the cores' worth of work that they did."""
-        name = "cores_together_"
-        known = {float(key.removeprefix(name)): float(value) for key, value in self.arch.variables.items() if key.startswith(name)}
-        counts = sorted(known)
-        return counts, [known[count] for count in counts]
+        known = self._measured("cores_together_")
+        return list(known), list(known.values())
 
     def together(self, cores: int) -> float:
         """Cores' worth of work that so many cores do at the same time, in cores of the architecture's rates.
@@ -100,6 +115,21 @@ class Machine:
         """
         counts, works = self._together
         return float(np.interp(cores, counts, works)) if counts else float(cores)
+
+    @cached_property
+    def _lost(self) -> dict[int, tuple[list[float], list[float]]]:
+        """Runs that follow one another -> percents of the last cache, and the part of so much that they fetch again."""
+        found = {}
+        for runs, assumed in ASSUMED_LOST.items():
+            known = {WHOLLY_KEPT: 0.0, **(self._measured(f"{LOST_BETWEEN_RUNS}{runs}_") or assumed), WHOLLY_LOST: 1.0}
+            found[runs] = list(known), list(known.values())
+        return found
+
+    def lost_between_runs(self, times: float, runs: float) -> float:
+        """The part of so many times the last cache that runs fetch from main memory although those before did, on average over so many that
+        follow one another; a line over the logarithm of how many there are."""
+        one, many = (float(np.interp(100 * times, *self._lost[count])) for count in (1, MANY_RUNS))
+        return one + (many - one) * min(1.0, math.log(runs) / math.log(MANY_RUNS))
 
     @cached_property
     def lanes(self) -> int:

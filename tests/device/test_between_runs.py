@@ -1,0 +1,33 @@
+"""What a last cache loses between runs, as probes of a calibration say."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from feinsum_fuse.device.calibration.between_runs import NAMES, figures, probes
+from feinsum_fuse.device.calibration.probes import Bench, Probe, sample_in_turns
+from feinsum_fuse.device.catalogue import find_device
+
+
+def test_lost_is_the_part_of_main_memorys_time_that_a_run_takes() -> None:
+    """A run at twice memory's rate has lost half; one that samples put below memory's rate has lost all."""
+    rates = dict.fromkeys(NAMES, 2e10) | {"1_200": 0.9e10}
+    found = dict(figures(rates.__getitem__, 1e10))
+    assert found == pytest.approx({f"last_cache_lost_{name}": 1.0 if name == "1_200" else 0.5 for name in NAMES})
+
+
+def test_its_probes_run_behind_others_as_programs_do() -> None:
+    """Before a sample: others' data, then a run that is not timed. A sample is of whole runs, each over all of its bytes."""
+    bench = Bench(find_device(), "float32", 4)
+    found = dict(probes(bench, 1 << 20, 4 << 20, 8))
+    assert tuple(found) == NAMES
+    probe = found["8_100"]
+    assert probe.between is not None and probe.work == 1 << 20 and probe.between.work == 4 << 20
+    ran: list[tuple[bool, int]] = []
+    with patch.object(Probe, "run", lambda one, repeats: ran.append((one is probe, repeats))):
+        probe.sample()
+    assert ran == [(False, 1), (True, 1), (True, 8)]
+    sample_in_turns(found.values(), 0.01)
+    assert all(0 < part <= 1 for part in dict(figures(lambda name: found[name].rate().value, 1e9)).values())
