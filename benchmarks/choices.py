@@ -17,14 +17,14 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.cascades.joining import joined
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.choices import Chooser, Given, Noted
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.presentation import table
 from feinsum_fuse.schedule.target import Target
 
@@ -39,7 +39,7 @@ RUNS = 15
 
 def changed(cascade: Cascade, processor: Target) -> Iterator[tuple[str, Spec]]:
     """The default mapping, then those with one choice changed, each with what was changed."""
-    fitting = suited(joined(cascade), processor)
+    fitting = suited(with_joined_axes(cascade, processor), processor)
     family = Family(default_space(fitting, target=processor), processor, outputs=fitting.outputs)
     noted = Noted(next(iter(family.fallbacks())))
     yield "default", family.spec.replace(mapping=family.mapping(noted))

@@ -13,14 +13,14 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.cascades.joining import joined
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.program.building import Recipe
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.presentation import table
 
 from .fidelity.measuring import Runnable
@@ -39,6 +39,16 @@ WORKLOADS: dict[str, dict[str, int]] = {
     "Z[a,b,c] = X[a,b,c] * s[a]": {"A": 300, "B": 400, "C": 7},
     "Z[b,c] = X[b,c] * Y[a,b,c] * t[a]": {"A": 23, "B": 256, "C": 1024},
     "Z[b,c,a] = X[b,c,a] * Y[c,a]": {"A": 100, "B": 48, "C": 211},
+    "Z[a,b,c,d] = A[a,e,b,f] * B[d,f,c,e]": {"A": 20, "B": 26, "C": 27, "D": 25, "E": 20, "F": 18},
+    "Z[a,b,c,d] = A[e,a,f,b] * B[f,d,e,c]": {"A": 23, "B": 21, "C": 30, "D": 21, "E": 16, "F": 24},
+    "Z[m,n,p] = A[m,k] * B[n,k,p]": {"M": 300, "N": 27, "P": 25, "K": 200},
+    "Z[m,p,n] = A[m,k] * B[n,p,k]": {"M": 100, "N": 50, "P": 37, "K": 100},
+    "Z[m,n,p,q] = A[m,k] * B[q,k,n,p]": {"M": 500, "N": 9, "P": 11, "Q": 5, "K": 300},
+    "Z[b,m,n,p] = A[b,m,k] * B[b,n,k,p]": {"B": 16, "M": 64, "N": 12, "P": 18, "K": 64},
+    "Z[o,h,w,n] = F[o,c] * X[n,c,h,w]": {"N": 8, "C": 64, "O": 128, "H": 14, "W": 14},
+    "Z[m,n,p] = A[k,m] * B[n,k,p]": {"M": 1000, "N": 200, "P": 5, "K": 40},
+    "Z[n,p,m] = A[m,k] * B[k,n,p]": {"M": 22, "N": 100, "P": 100, "K": 100},
+    "Z[m,n,p] = A[m,j,k] * B[k,n,j,p]": {"M": 90, "N": 40, "P": 18, "J": 10, "K": 30},
 }
 
 
@@ -58,7 +68,7 @@ def main() -> None:
     rows = []
     for line, sizes in WORKLOADS.items():
         cascade = ff.cascade([line], sizes=sizes)
-        both = [runnable(form, device) for form in (cascade, joined(cascade))]
+        both = [runnable(form, device) for form in (cascade, with_joined_axes(cascade, target(device)))]
         before, after = (statistics.median(samples.host_ns) * 1e-6 for samples in time_together(both, repeats=RUNS))
         lengths = " ".join(map(str, sizes.values()))
         rows.append((f"{line} of {lengths}", f"{before:.3f} ms", f"{after:.3f} ms", f"{before / after:.2f}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.patterns.parameters import OneOf
 from feinsum_fuse.patterns.roles import Pattern
 from feinsum_fuse.patterns.sketch import Sketch

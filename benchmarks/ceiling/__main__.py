@@ -23,13 +23,14 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Argument, Executable
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from feinsum_fuse.device.timing.harness import BoundProgram
 from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.device.timing.resident import Resident
 from feinsum_fuse.device.timing.timing import Timed, time_together
+from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
 from feinsum_fuse.presentation import table
 
 from ..suite.__main__ import DATA as SUITE
@@ -66,7 +67,7 @@ def resident(executable: Executable, program: Program) -> Resident:
 
 def ours(case: Case, device: cl.Device) -> dict[str, Program]:
     """The default mapping's program and the tuned one, of which the suite's data may have none."""
-    programs = {"default": ff.compile(ff.spec(case.cascade()), device)}
+    programs = {"default": ff.compile(ff.spec(with_joined_axes(case.cascade(), target(device))), device)}
     known = suite_data(case, DeviceInfo.of(device).slug)
     if known:
         programs["tuned"] = ff.compile(ff.loads(known["tuned"]["mapping"]), device)

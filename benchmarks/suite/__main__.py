@@ -25,7 +25,6 @@ import pyopencl as cl
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.cascades.joining import joined
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of_spec
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_to_json
 from feinsum_fuse.device.calibration.device_file import known_device
@@ -38,6 +37,7 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
 from feinsum_fuse.model.kernel.kernel_time import nest_time, waking_seconds
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import starting_seconds
@@ -62,7 +62,7 @@ def cascade_of(case: Case, seed: int) -> Cascade:
 
 def tuned_case(case: Case, seed: int, device: cl.Device, seconds: float, measurements: int) -> dict[str, Any]:
     """What a search from nothing finds, and the model's choice."""
-    cascade = joined(cascade_of(case, seed))
+    cascade = with_joined_axes(cascade_of(case, seed), target(device))
     start = time.monotonic()
     choice = model_choice(cascade, device, 1.0, seed)
     chosen = time.monotonic() - start
@@ -138,7 +138,7 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     """
     cascade = cascade_of(case, data["seed"])
     inputs = dict(example(cascade).inputs)
-    programs = {"default": _default(joined(cascade), device)}
+    programs = {"default": _default(with_joined_axes(cascade, target(device)), device)}
     programs["model's choice"] = ff.compile(ff.loads(data["model_choice"]["mapping"]), device)
     programs["tuned"] = ff.compile(ff.loads(data["tuned"]["mapping"]), device)
     tuned = programs["tuned"]

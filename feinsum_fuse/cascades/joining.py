@@ -23,8 +23,9 @@ MOST_EINSUMS = 64
 class Join:
     """``Z[a,b,c] = A[a,b,c] * x[a]`` becomes ``Z[a,b_c] = A[a,b_c] * x[a]``, for the tensor ``A`` and its axis 1.
 
-    The axis, counted from 0, and the next one become one axis; so do those of all tensors that share their variables. Invariant: arrays
-    hold the same numbers in the same order, row-major, under another shape: the caller's arrays are viewed.
+    The axis, counted from 0, and the next one become one axis; so do those of all tensors that share their variables. A copy that puts
+    axes side by side keeps its loops and writes both as digits: ``B_packed[k,n,p] = B[n,k,p]`` becomes ``B_packed[k,50*n + p] = B[n,k,p]``.
+    Invariant: arrays hold the same numbers in the same order, row-major, under another shape: the caller's arrays are viewed.
     """
 
     tensor: str
@@ -36,7 +37,9 @@ class Join:
         if reason := found.follow(self.tensor, self.axis):
             raise CascadeError(f"the axes {self.axis} and {self.axis + 1} of {self.tensor!s:.60} cannot be one: {reason}")
         names = {e.name: _joint(e, found.variables[e.name]) for e in cascade.einsums if e.name in found.variables}
-        einsums = tuple(_joined(e, found.variables[e.name], names[e.name]) if e.name in names else e for e in cascade.einsums)
+        whole = {e.name: _joined(e, found.variables[e.name], names[e.name]) for e in cascade.einsums if e.name in names}
+        copies = {name: _with_digits(cascade, cascade.einsum(name), axis) for name, axis in found.copies.items()}
+        einsums = tuple((whole | copies).get(e.name, e) for e in cascade.einsums)
         tensors = {name: _merged(t, found.axes[name]) if name in found.axes else t for name, t in cascade.tensors.items()}
         return cascade.rewritten(einsums, tensors, self)
 
@@ -72,6 +75,8 @@ class _Pairs:
     """Einsum -> the two variables that become one."""
     axes: dict[str, int] = field(default_factory=dict)
     """Tensor -> the first of the two axes."""
+    copies: dict[str, int] = field(default_factory=dict)
+    """Copy whose loops stay as they are -> the first of the two axes that it writes."""
 
     def follow(self, tensor: str, axis: int) -> str:
         """Note all pairs; why there are none, or nothing if there are."""
@@ -91,11 +96,20 @@ class _Pairs:
                         return f"{access} is not indexed by bare variables there"
                     if self.variables.get(einsum.name) == pair:
                         continue
+                    if access is einsum.output and self._puts_together(einsum, (pair[0], pair[1])):
+                        self.copies[einsum.name] = first
+                        continue
                     if reason := self._obstacle(einsum, (pair[0], pair[1])):
                         return reason
                     self.variables[einsum.name] = pair[0], pair[1]
                     waiting += [(a.tensor, _place(a, pair[0])) for a in (einsum.output, *einsum.operands) if pair[0] in a.variables]
         return ""
+
+    def _puts_together(self, einsum: Einsum, pair: tuple[str, str]) -> bool:
+        """Whether a copy fills two axes from others that do not stand side by side."""
+        u, v = pair
+        apart = any(_place(access, u) + 1 != _place(access, v) for access in einsum.operands)
+        return einsum.is_copy and apart and self.cascade.fills_output(einsum) and einsum.name not in self.variables
 
     def _obstacle(self, einsum: Einsum, pair: tuple[str, str]) -> str:
         """Why two variables of an Einsum cannot be one; empty if they can."""
@@ -139,6 +153,15 @@ def _joined(einsum: Einsum, pair: tuple[str, str], name: str) -> Einsum:
 
     operands = tuple(map(access, einsum.operands))
     return dataclasses.replace(einsum, output=access(einsum.output), operands=operands, sizes=constantdict(lengths))
+
+
+def _with_digits(cascade: EinsumSequence, copy: Einsum, axis: int) -> Einsum:
+    """The copy that writes two axes as one, by the same loops."""
+    indices = copy.output.indices
+    length = cascade.tensors[copy.output.tensor].shape[axis + 1]
+    assert isinstance(length, int)
+    both = indices[axis] * length + indices[axis + 1]
+    return dataclasses.replace(copy, output=Access(copy.output.tensor, (*indices[:axis], both, *indices[axis + 2 :])))
 
 
 def _length(sizes: Mapping[str, object], pair: tuple[str, str]) -> int:

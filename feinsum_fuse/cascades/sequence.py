@@ -67,6 +67,12 @@ class EinsumSequence:
         sizes += [size for tensor in self.tensors.values() for size in tensor.shape]
         return tuple(dict.fromkeys(size.name for size in sizes if isinstance(size, SizeParam)))
 
+    def fills_output(self, einsum: Einsum) -> bool:
+        """Whether the values of an Einsum's output variables are the elements of its output, each once: ``Z[m, 25*c + d]``."""
+        axes = zip(einsum.output.indices, self.tensors[einsum.output.tensor].shape, strict=True)
+        digits = [index.digits(einsum.sizes, size) for index, size in axes]
+        return all(digits) and sum(map(len, digits)) == len(einsum.output_variables)
+
     def fixed_shape(self, tensor: str, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """The shape with size parameters replaced; :class:`CascadeError` if one is missing."""
         expect(tensor, TEXT, "the tensor", CascadeError)

@@ -88,12 +88,12 @@ def known_facts(spec: Spec, device: cl.Device, url: str | None) -> list[Fact]:
     import feinsum_fuse as ff
 
     from ..archive.facts.question import Fit
-    from ..cascades.joining import joined
     from ..device.catalogue import target
-    from ..mappings.suited import suited
+    from ..mappings.forms.joined_axes import with_joined_axes
+    from ..mappings.forms.suited import suited
 
     given = ff.cascade(spec)
-    taken = suited(joined(given), target(device))
+    taken = suited(with_joined_axes(given, target(device)), target(device))
     facts = list(ff.query(spec, device, url=url))
     if taken is not given:
         after = f"of the workload after {', '.join(map(str, taken.rewritings))}"

@@ -145,16 +145,16 @@ def with_mapping(spec: Spec, device: str | cl.Device | None, *, rewriting: bool 
     """
     if spec.mapping is not None:
         return spec
-    from ..cascades.joining import joined
     from ..cascades.reading.reader import cascade
     from ..device.catalogue import find_device, target
     from ..mappings.components import fitted
     from ..mappings.default_mapping import default_spec
-    from ..mappings.suited import suited
+    from ..mappings.forms.joined_axes import with_joined_axes
+    from ..mappings.forms.suited import suited
 
     given = cascade(spec)
     chosen = find_device(device) if device is None or isinstance(device, str) else device
-    taken = suited(joined(given), target(chosen)) if rewriting else given
+    taken = suited(with_joined_axes(given, target(chosen)), target(chosen)) if rewriting else given
     try:
         default = default_spec(taken, opencl=spec.opencl, target=fitted(target(chosen), spec), progress=passing)
     except LoweringError as error:

@@ -22,7 +22,7 @@ from ..archive.facts.retrieval import query, retrieve
 from ..archive.key.identity import identify
 from ..archive.tables.place import text_of
 from ..cascades.cascade import Cascade
-from ..cascades.joining import joined, shapes_before
+from ..cascades.joining import shapes_before
 from ..cascades.reading.reader import cascade as cascade_of
 from ..device.calibration.device_file import default_file
 from ..device.catalogue import target
@@ -37,7 +37,8 @@ from ..formats.reading.assembly import spec as spec_of
 from ..formats.spec import Spec, expect_spec
 from ..lowering.lowering import lower
 from ..mappings.default_mapping import default_schedule, indexed
-from ..mappings.suited import suited
+from ..mappings.forms.joined_axes import with_joined_axes
+from ..mappings.forms.suited import suited
 from ..progress import Stage
 from ..tuning.model_choice import convincing, predictions
 from ..tuning.tuner import tune
@@ -107,7 +108,7 @@ def _computation(asked: object, options: BuildOptions) -> Spec | Cascade:
 
 def _joined(given: Spec | Cascade, original: Cascade, options: BuildOptions) -> tuple[Spec | Cascade, BuildOptions]:
     """What is asked for with axes joined, unless a mapping names its loops, and the options with the shapes of the caller's arrays."""
-    cascade = joined(original)
+    cascade = with_joined_axes(original, target(options.device))
     shapes = shapes_before(original, cascade)
     if not shapes or (isinstance(given, Spec) and given.mapping is not None):
         return given, options

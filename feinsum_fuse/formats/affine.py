@@ -54,6 +54,23 @@ class Affine:
         """The variable's name if the expression is a bare variable, else ``None``."""
         return self.terms[0][0] if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1 else None
 
+    def digits(self, sizes: Mapping[str, object], length: object) -> tuple[str, ...]:
+        """The variables, most significant first, if the values over their box are the numbers below ``length``, each once.
+
+        ``25*c + d`` has the digits ``c`` and ``d`` where ``d`` has 25 values and ``c`` has ``length / 25``. Empty for anything else.
+        """
+        place = 1
+        found: list[str] = []
+        lengths = {name: size for name, _ in self.terms if isinstance(size := sizes[name], int)}
+        if len(lengths) < len(self.terms):
+            return ()
+        for name, factor in sorted(self.terms, key=lambda term: (term[1], lengths[term[0]])):
+            if factor != place:
+                return ()
+            place *= lengths[name]
+            found.insert(0, name)
+        return tuple(found) if self.constant == 0 and place == length else ()
+
     def extent(self, sizes: Mapping[str, int]) -> int:
         """How many integers lie between the least and the largest value over a box of these sizes, both included."""
         return sum(abs(factor) * (sizes[name] - 1) for name, factor in self.terms) + 1

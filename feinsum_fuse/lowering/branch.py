@@ -44,13 +44,14 @@ class EinsumBranch:
     """How the workload says that the Einsum touches its tensors."""
 
     @classmethod
-    def of(cls, einsum: Einsum, path: tuple[Placed, ...], accesses: tuple[TensorAccess, ...]) -> EinsumBranch:
+    def of(cls, cascade: Cascade, name: str, path: tuple[Placed, ...], accesses: tuple[TensorAccess, ...]) -> EinsumBranch:
         """The branch of this Einsum; tiles are those of the loop nodes, each cutting the tile of the one above.
 
         An output that sums of variables index (``Z[p + r]``) is computed element by element: its loops are not the Einsum's, so that
         loop nodes over them cut nothing.
         """
-        if not runs_over_variables(einsum):
+        einsum = cascade.einsum(name)
+        if not runs_over_variables(cascade, einsum):
             return cls(einsum, path, (), {}, (), accesses)
         rest = {variable: LoopRef(einsum.name, variable) for variable in einsum.variables}
         tile: dict[str, object] = dict(einsum.sizes)
@@ -121,10 +122,12 @@ class EinsumBranch:
         return start + 1 + sunk(kind(placed.node) for placed in self.path[start + 1 :])
 
 
-def runs_over_variables(einsum: Einsum) -> bool:
+def runs_over_variables(cascade: Cascade, einsum: Einsum) -> bool:
     """Whether the loops over the output's elements are loops over rank variables (:mod:`feinsum_fuse.cascades.kernel.kernel`)."""
-    alone = [index.variables[0] for index in einsum.output.indices if [factor for _, factor in index.terms] == [1]]
-    return len(alone) == len(einsum.output.indices) and len(set(alone)) == len(alone)
+    axes = zip(einsum.output.indices, cascade.tensors[einsum.output.tensor].shape, strict=True)
+    alone = [index.variables if [f for _, f in index.terms] == [1] else index.digits(einsum.sizes, size) for index, size in axes]
+    found = [variable for variables in alone for variable in variables]
+    return all(alone) and len(set(found)) == len(found)
 
 
 def stored_axes(tensor: str, users: Sequence[EinsumBranch], bindings: Bindings) -> tuple[int, ...]:

@@ -132,10 +132,10 @@ class Lowering:
         missing = [e.name for e in self.cascade.einsums if e.name not in paths]
         if missing:
             raise LoweringError(f"the mapping has no Compute for {', '.join(missing)}")
-        einsums = {name: self.cascade.einsum(name) for name in paths}
-        self.branches = [EinsumBranch.of(einsum, paths[name], accesses_of(einsum, spec.workload)) for name, einsum in einsums.items()]
+        accesses = {name: accesses_of(self.cascade.einsum(name), spec.workload) for name in paths}
+        self.branches = [EinsumBranch.of(self.cascade, name, paths[name], accesses[name]) for name in paths]
         check_order(self.branches)
-        self.order = tuple(einsums)
+        self.order = tuple(paths)
         self.branches, self.copies = aliased(self.branches, self.cascade)
         self.online = tuple(r.maximum(self.cascade) for r in self.cascade.rewritings if isinstance(r, Online))
 

@@ -96,7 +96,10 @@ def cost_of(
     for access in einsum.operands:
         if lane not in access.variables or (lane == rows.get(einsum.name) if access.tensor in turned else is_contiguous(access, lane)):
             continue
-        cost += min(vectors * width, MOVED * _moved(segment, einsum, access, lane, rows, tile))
+        moved = MOVED * _moved(segment, einsum, access, lane, rows, tile)
+        if einsum.is_copy and any(is_contiguous(access, v) for v in einsum.output_variables):
+            moved = vectors * width.bit_length()  # a block is transposed in registers
+        cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:

@@ -44,10 +44,21 @@ def nodes_of(branch: Branch) -> list[Node]:
     if registers:
         nodes += registers
     elif branch.rows and scratch:
-        nodes += [Storage((t,), scratch) for t in (*turned, *branch.segment.kept) if t not in branch.held]
+        near = turned if _have_room(branch, turned) else []
+        nodes += [Storage((t,), scratch) for t in (*near, *branch.segment.kept) if t not in branch.held]
     if len(parts) == 1:
         return [*nodes, *parts[0]]
     return [*nodes, Sequential(tuple(Nested(tuple(part)) for part in parts))]
+
+
+def _have_room(branch: Branch, turned: Sequence[str]) -> bool:
+    """Whether local memory holds what a group's rows need of these inputs."""
+    held = 0
+    for tensor in turned:
+        reads = [(branch.tiles[e.name], a) for e in branch.segment.einsums for a in e.operands if a.tensor == tensor]
+        tiles = [prod(tile[v] for v in access.variables) for tile, access in reads]
+        held += max(tiles) * np.dtype(branch.segment.cascade.tensors[tensor].dtype).itemsize
+    return held <= branch.plan.target.limits.local_bytes
 
 
 def _in_registers(branch: Branch, turned: Sequence[str]) -> list[Node]:

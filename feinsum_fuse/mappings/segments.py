@@ -157,7 +157,8 @@ class Segment:
     @classmethod
     def of(cls, around: Surroundings, einsum: Einsum) -> Segment:
         """One Einsum."""
-        variables = around.accesses[einsum.name].bounds if einsum.has_injective_output else ()
+        is_cut = einsum.has_injective_output or around.cascade.fills_output(einsum)
+        variables = around.accesses[einsum.name].bounds if is_cut else ()
         found = [Shared.of(einsum, v) for v in variables if v in einsum.sizes]
         return cls(around, (einsum,), tuple(loop for loop in found if loop is not None), einsum.box_points)
 
@@ -167,7 +168,7 @@ class Segment:
         touching = touched_by(accesses[einsum.name], (accesses[name] for name in self._neighbours(einsum)))
         found = [
             loop.longer(einsum, variable)
-            for loop in (self.shared if einsum.has_injective_output else ())
+            for loop in (self.shared if einsum.has_injective_output or self.around.cascade.fills_output(einsum) else ())
             for variable in extensions(loop.rows, accesses[einsum.name], touching)
         ]
         loops = tuple(loop for loop in found if loop is not None and self._reads_along(loop, einsum.output.tensor))

@@ -20,7 +20,7 @@ from ..device.calibration.device_file import default_file, known_device
 from ..device.catalogue import DeviceInfo, find_device, target_of
 from ..errors import Error
 from ..mappings.default_mapping import default_schedule
-from ..mappings.suited import suited
+from ..mappings.forms.suited import suited
 from ..model.kernel.kernel_time import nest_time
 from ..model.kernel.machine import Machine
 from ..progress import Hook

@@ -38,7 +38,7 @@ from ..device.program.runner import AnyArray, Runner
 from ..device.timing.turns import least
 from ..errors import DeviceError, Error, LoweringError, MatchError
 from ..mappings.default_mapping import default_schedule
-from ..mappings.suited import suited
+from ..mappings.forms.suited import suited
 from ..progress import Hook, Stage
 from ..schedule.schedule import Schedule
 from ..schedule.steps.explicate import Explicate

@@ -140,7 +140,7 @@ class Predicted:
 
 def uncut(cascade: Cascade) -> tuple[str, ...]:
     """The Einsums that a kernel computes element by element, whatever loops the mapping has."""
-    return tuple(einsum.name for einsum in cascade.einsums if not runs_over_variables(einsum))
+    return tuple(einsum.name for einsum in cascade.einsums if not runs_over_variables(cascade, einsum))
 
 
 def reservation(names: Sequence[str]) -> str:

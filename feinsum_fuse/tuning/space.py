@@ -19,7 +19,7 @@ from ..mappings.choices import Choice, Chooser, Drawn, Noted
 from ..mappings.components import fitted
 from ..mappings.default_mapping import check_lowering
 from ..mappings.family import Family, table_of
-from ..mappings.variants import variants
+from ..mappings.forms.variants import variants
 from ..schedule.target import Target
 from .candidate import Candidate, Limited, Preferred
 

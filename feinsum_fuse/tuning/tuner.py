@@ -15,7 +15,7 @@ import pyopencl as cl
 from ..archive.tables.address import Url
 from ..arguments import AT_LEAST_ONE, FLAG, HOOK, NOTHING, SECONDS, SEEDS, TEXT, checked, collection, instance
 from ..cascades.cascade import Cascade
-from ..cascades.joining import joined, shapes_before
+from ..cascades.joining import shapes_before
 from ..cascades.matching.match import match
 from ..cascades.reading.reader import cascade as cascade_of
 from ..device.catalogue import find_device, target
@@ -30,6 +30,7 @@ from ..device.timing.turns import SHORT_ROUNDS, turns
 from ..errors import CascadeError, DeviceError, LoweringError, SearchError, WaitingWarning
 from ..executors import EXECUTOR, Executor
 from ..formats.spec import Spec
+from ..mappings.forms.joined_axes import with_joined_axes
 from ..patterns.transform import Transform
 from ..progress import Hook
 from ..schedule.target import Target
@@ -106,7 +107,7 @@ def tune(
     begin = time.monotonic()
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     original, given = _asked(what)
-    cascade = joined(original) if joins and (given is None or given.mapping is None) else original
+    cascade = with_joined_axes(original, target(chosen)) if joins and (given is None or given.mapping is None) else original
     asked = Asked(sketched(cascade, transforms), search, shapes_before(original, cascade))
     if not search and not asked.transforms:
         raise SearchError("there is nothing to tune: no transform is asked for, or none applies, and no other mapping is searched")

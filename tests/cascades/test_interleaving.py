@@ -10,7 +10,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.rewriting.interleaving import Interleave
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.errors import CascadeError
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.suited import suited
 from tests.cascades.test_rewriting import check
 
 PRODUCT = ["Z[m,n] = A[m,k] * B[k,n]"]

@@ -10,7 +10,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.intermediates import Recompute, Share, without_doubles
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json, rewritten
 from feinsum_fuse.errors import CascadeError
-from feinsum_fuse.mappings.variants import variants
+from feinsum_fuse.mappings.forms.variants import variants
 from tests.cascades.test_rewriting import check
 
 SOFTMAX = ["X[m] = max(A[m,n])", "E[m,n] = exp(A[m,n] - X[m])", "S[m] = sum(E[m,n])", "Y[m,n] = E[m,n] / S[m]"]

@@ -60,6 +60,22 @@ def test_joined_as_far_as_may_be(lines: list[str], shapes: dict[str, tuple[int, 
         np.testing.assert_allclose(got[name].reshape(value.shape), value, rtol=1e-12)
 
 
+def test_a_copy_writes_both_as_digits() -> None:
+    packed = of("Z[a,b,c,d] = A[a,e,b] * B[d,e,c]").pack("Z", 1, tuple("ecd"))
+    after = packed.join("Z", 2)
+    assert repr(after).splitlines()[3:] == [
+        "# B_packed",
+        "for e < 6, c < 5, d < 2:",
+        "    B_packed[e, 2*c+d] = B[d, e, c]",
+        "# Z",
+        "for a < 3, b < 4, c_d < 10:",
+        "    Z[a, b, c_d] = sum(e < 6: A[a, e, b] * B_packed[e, c_d])",
+    ]
+    arrays = random_inputs(packed, 0)
+    expected = packed.reference(**arrays)["Z"]
+    np.testing.assert_allclose(after.reference(**arrays)["Z"].reshape(expected.shape), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("line", "axis", "reason"),
     [

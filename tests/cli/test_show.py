@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.schedule import Schedule
 from tests.cli.conftest import Invoke
 from tests.cli.files import ARCH, SUMMED, write

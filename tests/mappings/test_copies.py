@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import feinsum_fuse as ff
@@ -9,6 +11,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.mappings.choices import Given, Noted, sweep
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space
 from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits
 
 BOTH = {"rows": {"Z": "m"}, "copied": ("A", "B"), "block": 16, "vectors": 1, "down": 4}
 
@@ -74,3 +77,12 @@ def test_blocks_that_are_turned_are_of_whole_vectors(c: int, d: int, block: int)
     noted = Noted(Given({"rows": {"Z": "a"}, "lane": "b", "copied": ("B",)}))
     Family(default_space(cascade)).mapping(noted)
     assert noted.taken["block of Z"] == block
+
+
+def test_a_tile_beyond_local_memory_costs_no_lanes() -> None:
+    """What lanes read apart is copied near where that fits; where it does not, lanes are filled one by one, and stay."""
+    cascade = ff.cascade(["Z[a,b,c,d] = A[a,b,e,f] * B[c,e,f,d]"], sizes={"A": 23, "B": 21, "C": 30, "D": 21, "E": 16, "F": 24})
+    roomy, tight = (replace(ANY_DEVICE, vector_bytes=64, limits=DeviceLimits(local_bytes=kib << 10)) for kib in (1024, 256))
+    held = [str(default_mapping(cascade, target=target)) for target in (roomy, tight)]
+    assert ["Scratchpad holds B" in text for text in held] == [True, False]
+    assert all("over Lane.lane" in text for text in held)

@@ -18,8 +18,8 @@ from feinsum_fuse.mappings.choices import Drawn, Given, Noted, sweep
 from feinsum_fuse.mappings.components import fitted
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import CHOICE_KINDS, Family
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.mappings.random import random_mappings
-from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU, DeviceLimits, Target
 from tests.generators.workloads import KINDS as WORKLOADS
 

@@ -17,7 +17,7 @@ from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.kernel.coalescing import ItemAccess, item_accesses
 from feinsum_fuse.schedule.target import ANY_GPU, DeviceLimits, Target
 from tests.sweeps import SLOW

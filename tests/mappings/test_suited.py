@@ -19,8 +19,8 @@ from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial, Temporal
 from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.mappings.lanes import reduced_in_order
-from feinsum_fuse.mappings.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE, Target
 from tests.cascades.randomness import random_inputs
 

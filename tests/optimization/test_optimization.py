@@ -19,7 +19,7 @@ from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.building import PLAIN
 from feinsum_fuse.mappings.default_mapping import default_schedule
-from feinsum_fuse.mappings.variants import variants
+from feinsum_fuse.mappings.forms.variants import variants
 from feinsum_fuse.optimization import contenders, optimization
 from feinsum_fuse.optimization.answer import How
 from feinsum_fuse.optimization.race import Times

@@ -16,7 +16,7 @@ from feinsum_fuse.device.checking.array_traffic import traffic
 from feinsum_fuse.errors import ScheduleError
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.suited import suited
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.refusals import TileShapeError, VectorAccessError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step

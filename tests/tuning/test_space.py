@@ -9,7 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
-from feinsum_fuse.mappings.variants import variants
+from feinsum_fuse.mappings.forms.variants import variants
 from feinsum_fuse.model.floor import bounds
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.tuning.candidate import Candidate

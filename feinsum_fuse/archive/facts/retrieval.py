@@ -26,7 +26,7 @@ from ...device.catalogue import DeviceInfo, target_of
 from ...device.timing.measurement import HARNESS, Measurement
 from ...device.timing.outcome import Outcome
 from ...errors import ArchiveError, Error, MatchError, ScheduleError
-from ...mappings.variants import variants
+from ...mappings.forms.variants import variants
 from ...number_types import kind_of
 from ...progress import Hook, Stage
 from ...schedule.function import functions_by_name
@@ -105,8 +105,8 @@ def retrieve(
     A kernel that a Python function made is answered where the caller allows it: ``functions`` holds the function, or its name
     ``module:function``, which is imported then. Others are passed over and named.
 
-    Of a kernel the fact may be about the cascade as it is rewritten (:mod:`feinsum_fuse.mappings.variants`), and says so. If nothing is
-    known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
+    Of a kernel the fact may be about the cascade as it is rewritten (:mod:`feinsum_fuse.mappings.forms.variants`), and says so. If
+    nothing is known about all Einsums of a kernel together, the fact is about some that follow one another, and its detail names them.
     ``progress`` is told of each fact that was compared with ``x``, and of the parts of a kernel that were asked about.
     """
     expect(progress, HOOK, "progress", ArchiveError)

@@ -15,8 +15,9 @@ through two rules, so that a step can see the tensor's own coordinates::
 Inames are called ``<variable>_<einsum>`` and tagged :class:`~feinsum_fuse.cascades.kernel.tags.RankVariableTag`; loops over the output
 and loops of the reduction have a domain each. An Einsum takes one of three forms:
 
-* *plain*: each axis of the output is a bare variable that runs over the whole axis. Guards bound the reduction's domain; without a
-  reduction they become ``if(guards, map, initial)``.
+* *plain*: each axis of the output is a bare variable that runs over the whole axis, or one that several variables run over as digits do:
+  ``Z[25*c + d]``, where ``d`` has 25 values. Guards bound the reduction's domain; without a reduction they become ``if(guards, map,
+  initial)``.
 * *gathered*: anything else, for example ``Z[p+r] = A[p]*B[r]`` or an output that is larger than what is written. The nest runs over the
   elements of the output, and the reduction over the points that reach the element, an equality in its domain; a variable that the
   equality determines is replaced by its value inside the rules (``A_0_Z(o0, r) := A_tensor(o0 - r)``, where ``0 <= o0_Z - r_Z < P``).
@@ -70,7 +71,9 @@ class _Loops:
     """Loops and conditions over inames."""
 
     outer: dict[str, Size] = field(default_factory=dict)
-    """Iname -> extent, one per axis of the output."""
+    """Iname -> extent, of the loops over the output's elements."""
+    element: list[Affine] = field(default_factory=list)
+    """The element, over inames: an index for each axis of the output."""
     inner: dict[str, Size] = field(default_factory=dict)
     """Iname -> extent of the reduction's loops."""
     values: dict[str, Affine] = field(default_factory=dict)
@@ -90,13 +93,22 @@ class _Loops:
 def _loops_of(einsum: Einsum, shape: tuple[Size, ...], inames: Mapping[str, str], fresh: Callable[[str], str]) -> _Loops:
     """The loops that compute an output of this shape; ``inames``: rank variable -> iname, ``fresh`` makes others.
 
-    An axis that a variable indexes, alone or shifted by a constant, is run over by that variable's iname; other axes get inames of their
-    own, and the points that reach an element are those that solve the equations between them.
+    An axis that a variable indexes, alone or shifted by a constant, is run over by that variable's iname, and one of which variables are
+    the digits by theirs; other axes get inames of their own, and the points that reach an element are those that solve the equations
+    between them.
     """
     nest = _Loops()
     equations: list[Affine] = []
     shifted: list[str] = []
     for axis, (index, size) in enumerate(zip(einsum.output.indices, shape, strict=True)):
+        digits = index.digits(einsum.sizes, size)
+        if len(digits) > 1 and not any(set(digits) & set(other.variables) for other in einsum.output.indices if other is not index):
+            for digit in digits:
+                nest.tags[inames[digit]] = digit
+                nest.values[digit] = Affine.variable(_IS_INAME + inames[digit])
+                nest.outer[inames[digit]] = einsum.sizes[digit]
+            nest.element.append(index.renamed(inames))
+            continue
         variable = index.variables[0] if [factor for _, factor in index.terms] == [1] else None
         if variable is not None and variable not in nest.values:
             iname = inames[variable]
@@ -108,6 +120,7 @@ def _loops_of(einsum: Einsum, shape: tuple[Size, ...], inames: Mapping[str, str]
             iname = fresh(f"o{axis}_{einsum.name}")
             equations.append(Affine.of({**index.coefficients, _IS_INAME + iname: -1}, index.constant))
         nest.outer[iname] = size
+        nest.element.append(Affine.variable(iname))
     equations = [_substituted(equation, nest.values) for equation in equations]
     for variable in einsum.variables:
         if variable not in nest.values and _solve(variable, equations, nest.values):
@@ -252,7 +265,7 @@ class Builder:
         for iname, variable in nest.tags.items():
             self.inames[iname] = Iname(iname, frozenset({RankVariableTag(einsum.name, variable)}))
         reads = {operand.tensor for operand in einsum.operands} - {einsum.output.tensor}
-        element = tuple(var(iname) for iname in nest.outer)
+        element = tuple(map(affine_expression, nest.element))
         array = var(self.names.arrays[einsum.output.tensor])
         return lp.Assignment(
             array[element] if element else array,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -241,15 +241,24 @@ def _assignee(kernel: lp.LoopKernel, insn: lp.InstructionBase) -> tuple[str, tup
     if isinstance(descriptor, lp.TemporaryVariable) and descriptor.base_storage is not None:
         raise Refusal(f"it writes {array}, which shares its memory with other arrays")
     indices = tuple(affine(index, kernel) for index in (target.index_tuple if isinstance(target, p.Subscript) else ()))
-    bare = [index.bare for index in indices if index is not None]
-    if len(bare) < len(indices) or None in bare:
-        are_split = all(index is not None for index in indices)
-        hint = "Give the kernel as it is before its loops are split." if are_split else ""
+    known = [index for index in indices if index is not None]
+    bare = [index.bare for index in known]
+    if len(known) < len(indices) or (None in bare and not _has_digits(kernel, insn, array, known)):
+        hint = "Give the kernel as it is before its loops are split." if len(known) == len(indices) else ""
         raise Refusal(f"it writes {target}: the indices must be bare inames", hint)
-    if len(set(bare)) < len(bare) or set(bare) != insn.within_inames:
+    used = [v for index in known for v in index.variables]
+    if len(set(used)) < len(used) or set(used) != insn.within_inames:
         loops = ", ".join(sorted(insn.within_inames))
         raise Refusal(f"it writes {target}: the indices must be the loops around it, each once ({loops or 'none'})")
-    return array, tuple(index for index in indices if index is not None)
+    return array, tuple(known)
+
+
+def _has_digits(kernel: lp.LoopKernel, insn: lp.InstructionBase, array: str, indices: Sequence[Affine]) -> bool:
+    """Whether each index is a loop, or loops run over its axis as digits do."""
+    shape, sizes = kernel.get_var_descriptor(array).shape, loop_extents(kernel, insn.within_inames)
+    if not isinstance(shape, tuple) or not insn.within_inames.issuperset(v for index in indices for v in index.variables):
+        return False
+    return all(index.bare is not None or index.digits(sizes, length) for index, length in zip(indices, shape, strict=True))
 
 
 def taken_apart(expression: Expression, source: TypedKernel) -> RightHandSide:

@@ -27,7 +27,7 @@ from ...formats.workload import WorkloadEinsum
 from ...lowering import lower
 from ...mappings.components import fitted
 from ...mappings.default_mapping import default_space, default_spec
-from ...mappings.suited import suited
+from ...mappings.forms.suited import suited
 from ...progress import Hook, Stage
 from ...schedule.schedule import Schedule
 from ...schedule.steps.explicate import Explicate

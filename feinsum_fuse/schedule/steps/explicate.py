@@ -149,7 +149,7 @@ class _Reader:
         populate, reduction = _parts(insn.expression, name)
         reads = _Operands(self)
         value = reads(reduction.expr if reduction is not None else insn.expression)
-        outer = [index.variables[0] for index in target.indices if index.variables]
+        outer = [name for index in target.indices for name, _ in sorted(index.terms, key=lambda term: -term[1])]
         outer += sorted(insn.within_inames - set(outer))
         inner = list(reduction.inames) if reduction is not None else []
         values = constantdict({iname: Affine.variable(iname) for iname in (*outer, *inner)})

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, islice
 from math import prod
 
-from ..cascades.cascade import Cascade
-from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, sums_first
-from ..cascades.rewriting.intermediates import Recompute, without_doubles
-from ..cascades.rewriting.split_reduction import SplitReduction
-from ..cascades.terms import Einsum
-from ..errors import CascadeError
-from ..schedule.target import ANY_DEVICE, Target
+from ...cascades.cascade import Cascade
+from ...cascades.rewriting.contraction_order import ContractionOrder, best_order, sums_first
+from ...cascades.rewriting.intermediates import Recompute, without_doubles
+from ...cascades.rewriting.split_reduction import SplitReduction
+from ...cascades.terms import Einsum
+from ...errors import CascadeError
+from ...schedule.target import ANY_DEVICE, Target
 from .suited import MOST_FACTORS, multiplications, suited
 
 PARTS = (0.25, 1, 4)

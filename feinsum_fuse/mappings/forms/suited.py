@@ -16,21 +16,21 @@ from math import prod
 
 import numpy as np
 
-from ..cascades.cascade import Cascade
-from ..cascades.rewriting.contraction_order import ContractionOrder, best_order, factors, sums_first
-from ..cascades.rewriting.interleaving import Interleave
-from ..cascades.rewriting.intermediates import without_doubles
-from ..cascades.rewriting.online import Online
-from ..cascades.rewriting.packing import Pack, Unpack
-from ..cascades.rewriting.split_reduction import SplitReduction
-from ..cascades.rewriting.triangle import Triangle, symmetries
-from ..cascades.terms import Access, Einsum
-from ..errors import CascadeError
-from ..lowering.implied_steps import NEAR_BLOCKS
-from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
-from ..schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from .lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
-from .segments import GROUP_POINTS, LEAST_ROWS
+from ...cascades.cascade import Cascade
+from ...cascades.rewriting.contraction_order import ContractionOrder, best_order, factors, sums_first
+from ...cascades.rewriting.interleaving import Interleave
+from ...cascades.rewriting.intermediates import without_doubles
+from ...cascades.rewriting.online import Online
+from ...cascades.rewriting.packing import Pack, Unpack
+from ...cascades.rewriting.split_reduction import SplitReduction
+from ...cascades.rewriting.triangle import Triangle, symmetries
+from ...cascades.terms import Access, Einsum
+from ...errors import CascadeError
+from ...lowering.implied_steps import NEAR_BLOCKS
+from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
+from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
+from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
+from ..segments import GROUP_POINTS, LEAST_ROWS
 
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
@@ -177,8 +177,13 @@ def _lies_along(einsum: Einsum, variable: str) -> bool:
 
 def _empty(einsum: Einsum, variable: str, target: Target) -> float:
     """The lanes of whole vectors along a variable for each iteration."""
-    size, width = einsum.sizes[variable], target.lanes(einsum.accumulate)
-    return -(-size // width) * width / size if isinstance(size, int) and not target.lanes_are_items else 1.0
+    size = einsum.sizes[variable]
+    return lanes_for_each(size, target.lanes(einsum.accumulate)) if isinstance(size, int) and not target.lanes_are_items else 1.0
+
+
+def lanes_for_each(size: int, width: int) -> float:
+    """How many lanes whole vectors have for each of so many iterations."""
+    return -(-size // width) * width / size
 
 
 def _along(cascade: Cascade, order: ContractionOrder) -> Cascade:
@@ -230,7 +235,7 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
     if columns is None or not _is_product_of_inputs(cascade, einsum):
         return []
-    alone = _stands_alone(cascade, einsum)
+    alone = stands_alone(cascade, einsum)
     if (summed := _summed(cascade, einsum, target, FILLED if alone else 1 / FEWER)) is not None:
         return [summed]
     if not alone or sum(columns in access.variables for access in einsum.operands) != 1:
@@ -280,7 +285,7 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pa
 
     def cost(variable: str) -> float:
         """Of lanes along a variable, in operations on vectors for each of them that is full: the others' elements are moved one by one."""
-        full = -(-sizes[variable] // lanes) * lanes / sizes[variable]
+        full = lanes_for_each(sizes[variable], lanes)
         touched = [a for a in (*einsum.operands, einsum.output) if variable in a.variables and not is_contiguous(a, variable)]
         return full + sum(MOVED * lanes * _elements(einsum, access) / einsum.box_points for access in touched)
 
@@ -333,7 +338,7 @@ def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | Non
     """
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
     access = max(einsum.operands, key=lambda a: _elements(einsum, a), default=None)
-    if columns is None or not access or not access.variables or einsum.guards or not _stands_alone(cascade, einsum):
+    if columns is None or not access or not access.variables or einsum.guards or not stands_alone(cascade, einsum):
         return None
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     outputs = prod(sizes[v] for v in einsum.output_variables)
@@ -350,22 +355,24 @@ def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | Non
     return Unpack(einsum.name, (*kept, *(v for v in einsum.output_variables if v not in access.variables), last))
 
 
-def _stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
+def stands_alone(cascade: Cascade, einsum: Einsum) -> bool:
     """Whether this is a product of plain inputs, and no other reduction in the cascade wants its rows, or those of what is made of it."""
     reducing = [other for other in cascade.einsums if other is einsum or other.reduction_variables]
-    wanted = any(access.tensor in cascade.intermediates for other in reducing for access in other.operands)
+    computed = {other.output.tensor for other in cascade.einsums if not other.is_copy}
+    wanted = any(access.tensor in computed for other in reducing for access in other.operands)
     return not wanted and _is_product_of_inputs(cascade, einsum)
 
 
 def _is_product_of_inputs(cascade: Cascade, einsum: Einsum) -> bool:
-    """Whether an Einsum adds up products of inputs, each indexed by variables of its own."""
+    """Whether an Einsum adds up products of inputs or copies of such, each indexed by variables of its own."""
     if not einsum.has_injective_output or einsum.is_recurrence or len(einsum.operands) < 2 or not einsum.reduction_variables:
         return False
     if any(index.bare is None for access in einsum.operands for index in access.indices):
         return False
     if any(len(set(access.variables)) < len(access.indices) for access in einsum.operands):
         return False
-    return not any(access.tensor in cascade.intermediates for access in einsum.operands)
+    computed = {other.output.tensor for other in cascade.einsums if not other.is_copy}
+    return not any(access.tensor in computed for access in einsum.operands)
 
 
 def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
