@@ -1,5 +1,5 @@
 """Writes the tables of :doc:`tuner` from committed results of ``python -m benchmarks.suite``: ``python doc/suite.py`` makes
-``suite.csv``, ``suite_zen4.csv``, ``suite_zen4_17.csv`` and the first two of Intel's runtime.
+``suite.csv``, ``suite_zen4.csv``, ``suite_zen4_18.csv`` and the first two of Intel's runtime.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PROCESSOR, SEED = "amd-epyc-2-family-26-model-2", "9"
 TABLES = {
     "suite.csv": DATA / f"portable-computing-language-pthread-{PROCESSOR}" / SEED,
     "suite_intel.csv": DATA / f"intel-r-opencl-{PROCESSOR}" / SEED,
-    "suite_intel_zen4.csv": DATA / "intel-r-opencl-amd-epyc-2-family-25-model-17" / "13",
+    "suite_intel_zen4.csv": DATA / "intel-r-opencl-amd-epyc-2-family-25-model-17" / "18",
     "suite_zen4.csv": DATA / "portable-computing-language-pthread-amd-epyc-2-family-25-model-17" / "13",
-    "suite_zen4_17.csv": DATA / "portable-computing-language-pthread-amd-epyc-2-family-25-model-17" / "17",
+    "suite_zen4_18.csv": DATA / "portable-computing-language-pthread-amd-epyc-2-family-25-model-17" / "18",
 }
 """File -> the results that it shows."""
 COLUMNS = (*OURS, FLOOR, STARTED)
