@@ -28,6 +28,9 @@ GATHERED = [
     "Z[X:n+k,Y:m+1] = max(A[n,m] * B[k])",
     "Z[X:n+1,m] = where(m <= n, A[n,m], 0)",
     "Z[X:n+k,m] = A[n,m] * n + B[k]",
+    "Z[X:3*n+k] = A[n,k]",
+    "Z[X:n+4*k,m] = A[n,k] * B[k,m]",
+    "Z[m,X:12*m+3*n+k] = A[n,k]",
 ]
 
 

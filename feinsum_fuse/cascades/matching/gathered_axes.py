@@ -34,7 +34,7 @@ def without_gathers(found: Instruction, named: Collection[str], fresh: Identifie
     by which operands are read before their arrays begin. A loop stays that nothing bounds on both sides: what is no element of the output
     is skipped, so the ends of its axes are bounds, too.
     """
-    lengths = tuple(found.sizes.get(index.bare or "") for index in found.indices)
+    lengths = found.lengths
     fixed = {name for read in found.operands.reads if isinstance(read, Computed) for name in read.arguments}
     axes = {index.bare for index in found.indices}
     waiting = _loops(found, named, fixed)

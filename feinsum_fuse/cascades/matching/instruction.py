@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import islpy as isl
 import loopy as lp
@@ -148,6 +149,14 @@ class Instruction:
     accumulate: str
     reduced: tuple[str, ...]
     """The inames of the reduction."""
+
+    @property
+    def lengths(self) -> tuple[Size | None, ...]:
+        """Of the output's axes, over which a loop runs, or several do as digits; ``None`` of one that has another index."""
+        return tuple(self.sizes.get(index.bare or "") if len(index.variables) < 2 else self._digits(index) for index in self.indices)
+
+    def _digits(self, index: Affine) -> int:
+        return prod(size for v in index.variables if isinstance(size := self.sizes[v], int))
 
 
 @dataclass(frozen=True)

@@ -335,7 +335,7 @@ class _Matching:
         return any(array in reads for insn, reads in self.draft.reads.items() if insn not in self.found)
 
     def einsum(self, found: Instruction) -> Einsum:
-        self.add_tensor(found.array, tuple(found.sizes[v] for index in found.indices for v in index.variables), is_written=True)
+        self.add_tensor(found.array, tuple(length for length in found.lengths if length is not None), is_written=True)
         self.produced.add(found.array)
         is_ours = bool(self.kernel.id_to_insn[found.id].tags_of_type(EinsumTag))
         found = as_short(without_fixed_axes(in_lowest_terms(found) if is_ours else found, self.ranks()))
