@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from .cases import DATA, DEVELOPED, DRAWN_LAST, KNOWN, Device
+from .cases import DATA, DEVELOPED, KNOWN, NOT_LOOKED_AT, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 
@@ -33,7 +33,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
     every = [Device(name) for name in ([given.device] if given.device else sorted(folder.name for folder in DATA.iterdir()))]
-    cases = tuple(given.cases or ((*KNOWN, *DRAWN_LAST) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
+    cases = tuple(given.cases or ((*KNOWN, *NOT_LOOKED_AT) if given.verb in {"judge", "models", "corrected"} else DEVELOPED))
     if given.verb == "judge":
         from .judging import report
 

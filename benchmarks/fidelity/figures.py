@@ -23,7 +23,7 @@ from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
-from .cases import DRAWN_LAST, KNOWN, Device
+from .cases import KNOWN, NOT_LOOKED_AT, Device
 from .measuring import seconds
 
 TRIED: tuple[Mapping[str, float], ...] = (
@@ -75,7 +75,7 @@ def predict(devices: Sequence[Device], seconds: float, *, anew: bool) -> int:
     """Predict and keep what is missing; no workload is begun after so many seconds. How many are still to be done."""
     end = time.monotonic() + seconds
     done = {} if anew else known()
-    every = [(device, case) for device in devices for case in (*KNOWN, *DRAWN_LAST) if len(device.samples(case)) > 1]
+    every = [(device, case) for device in devices for case in (*KNOWN, *NOT_LOOKED_AT) if len(device.samples(case)) > 1]
     left = [(device, case) for device, case in every if case not in done.get(device.name, {})]
     for number, (device, case) in enumerate(left):
         if time.monotonic() > end:

@@ -16,7 +16,7 @@ from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .cases import DRAWN_LAST, KNOWN, LETTERS, SETS, Device
+from .cases import KNOWN, LETTERS, NOT_LOOKED_AT, SETS, Device
 from .measuring import NOISE, noise, seconds
 
 Weighted = Sequence[tuple[float, float]]
@@ -137,7 +137,7 @@ def across(devices: Sequence[Device]) -> str:
     """
     every: dict[str, list[Residual]] = {}
     for device in devices:
-        every.setdefault(device.processor, []).extend(residuals(device, (*KNOWN, *DRAWN_LAST)))
+        every.setdefault(device.processor, []).extend(residuals(device, (*KNOWN, *NOT_LOOKED_AT)))
     rows = []
     for name, own in every.items():
         others = known_well(one for other, found in every.items() if other != name for one in found)

@@ -1,4 +1,4 @@
-"""The sizes of sets I to L, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to M, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -48,6 +48,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "unit_norm": {"M": (500, 4000), "N": (150, 1200)},
         "scaled_decoding": {"H": (6, 30), "P": (500, 3000), "E": (40, 160)},
         "gated_matvec": {"M": (400, 2500), "K": (400, 2500)},
+    },
+    2615: {
+        "turned_batch": {"B": (6, 24), "A": (40, 160), "C": (40, 160), "K": (40, 200)},
+        "mttkrp_last": {"I": (24, 100), "J": (24, 100), "K": (60, 250), "R": (16, 64)},
+        "gated_conv1d": {"N": (2, 8), "C": (12, 48), "D": (16, 64), "X": (150, 700)},
+        "rowwise_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "sink_softmax": {"H": (3, 10), "M": (100, 400), "N": (100, 400)},
+        "instance_norm": {"B": (4, 16), "C": (20, 80), "S": (400, 3000)},
+        "multi_query_decoding": {"H": (6, 30), "P": (1000, 6000), "E": (40, 160)},
+        "few_vectors": {"V": (2, 8), "M": (400, 2000), "K": (400, 2000)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
