@@ -11,9 +11,9 @@ from ...cascades.rewriting.packing import Pack
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...schedule.target import ANY_DEVICE, Target
-from ..lanes import MOVED, SCATTERED, is_contiguous, reduced_in_order
+from ..lanes import MOVED, SCATTERED, reduced_in_order
 from ..segments import GROUP_POINTS
-from .suited import COPIED, lanes_for_each, stands_alone
+from .suited import COPIED, cost_along, lanes_for_each, stands_alone
 
 SAVED = 0.1
 """The part of the time that a copy must save which joins axes."""
@@ -63,16 +63,10 @@ def _packing(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
     width = target.lanes(einsum.accumulate)
     blocks = width.bit_length()  # a vector that is moved in a block, which is transposed in registers, takes so many operations
 
-    def cost(variable: str, read: float, written: float) -> float:
-        """Of lanes along a variable as things lie, in operations on vectors at each point."""
-        moved = [(a, c) for a, c in ((einsum.output, written), *((a, read) for a in einsum.operands)) if variable in a.variables]
-        apart = sum(c * prod(sizes[v] for v in a.variables) for a, c in moved if not is_contiguous(a, variable))
-        return lanes_for_each(sizes[variable], width) + apart / einsum.box_points
-
-    usual = min(outputs, key=lambda v: cost(v, MOVED * width, SCATTERED * width))
+    usual = min(outputs, key=lambda v: cost_along(einsum, v, width, MOVED * width, SCATTERED * width))
     copied = (blocks if variables[-1] != outputs[-1] else MOVED) * prod(sizes[v] for v in variables) / einsum.box_points
     along = lanes_for_each(prod(sizes[v] for v in columns), width) + copied
-    saved = cost(usual, blocks, blocks) - along
+    saved = cost_along(einsum, usual, width, blocks, blocks) - along
     if saved < SAVED * along or saved * einsum.box_points < COPIED * GROUP_POINTS * target.units:
         return None
     others = [access for n, access in enumerate(einsum.operands) if n != position]

@@ -186,6 +186,18 @@ def lanes_for_each(size: int, width: int) -> float:
     return -(-size // width) * width / size
 
 
+def cost_along(einsum: Einsum, variable: str, width: int, read: float, written: float) -> float:
+    """Of lanes along a variable as things lie: operations on vectors for each that is full.
+
+    ``read``, ``written``: of a vector of elements that do not lie together, how many operations its load and its store take.
+    """
+    size = einsum.sizes[variable]
+    assert isinstance(size, int)
+    moved = [(a, c) for a, c in ((einsum.output, written), *((a, read) for a in einsum.operands)) if variable in a.variables]
+    apart = sum(c * _elements(einsum, a) for a, c in moved if not is_contiguous(a, variable))
+    return lanes_for_each(size, width) + apart / einsum.box_points
+
+
 def _along(cascade: Cascade, order: ContractionOrder) -> Cascade:
     """The cascade in two steps, of which the second adds up in lanes along the first one's columns: its own operand is turned before."""
     (columns,) = order.columns
@@ -283,15 +295,11 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pa
     if len(apart) != 1 or any(last not in access.variables for access in einsum.operands) or sizes[last] < lanes:
         return None
 
-    def cost(variable: str) -> float:
-        """Of lanes along a variable, in operations on vectors for each of them that is full: the others' elements are moved one by one."""
-        full = lanes_for_each(sizes[variable], lanes)
-        touched = [a for a in (*einsum.operands, einsum.output) if variable in a.variables and not is_contiguous(a, variable)]
-        return full + sum(MOVED * lanes * _elements(einsum, access) / einsum.box_points for access in touched)
-
+    one_by_one = MOVED * lanes
     # An exchange and an addition for each halving of a vector of sums, and a store.
     folded = 2 * lanes.bit_length() - 1
-    along, others = cost(last) + folded * lanes / sizes[last], min(map(cost, einsum.output_variables))
+    along = cost_along(einsum, last, lanes, one_by_one, one_by_one) + folded * lanes / sizes[last]
+    others = min(cost_along(einsum, v, lanes, one_by_one, one_by_one) for v in einsum.output_variables)
     if along > part * others or einsum.box_points * (others - along) < COPIED * GROUP_POINTS * target.units:
         return None
     (position,) = apart
