@@ -22,6 +22,8 @@ from . import fork_server
 CHILDREN = ("feinsum_fuse.device.runtime.worker", "feinsum_fuse.device.timing.measuring_worker")
 OF_A_CHILD = {"POCL_CACHE_DIR", "PYTEST_CURRENT_TEST", "XDG_DATA_HOME", "FEINSUM_FUSE_DATABASE"}
 """Variables that may differ from child to child: nothing that is imported reads them."""
+NO_PROCESS = 1 << 30
+"""Beyond all that Linux gives: whoever kills what has ended meets nobody, while the child does another job."""
 
 _servers: dict[frozenset[tuple[str, str]], socket.socket] = {}
 _asked: Counter[frozenset[tuple[str, str]]] = Counter()
@@ -66,6 +68,7 @@ class ForkedProcess:
                 raise subprocess.TimeoutExpired(self.command, timeout)
             self.returncode = int(self._answers.readline())
             self._answers.close()
+            self.pid = NO_PROCESS
         return self.returncode
 
 

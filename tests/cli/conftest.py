@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from feinsum_fuse.cli.__main__ import main
-from feinsum_fuse.device.calibration import calibration
-from tests.device.small_caches import small_caches
 
 
 @dataclass(frozen=True)
@@ -22,16 +20,6 @@ class Ended:
 
 
 Invoke = Callable[..., Ended]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_calibrations() -> Iterator[None]:
-    """Whatever measures the device does so as quickly as it gets."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "QUICK_SECONDS", 0.3)
-        patch.setattr(calibration, "LEAST_SECONDS", 0.3)
-        patch.setattr(calibration, "caches", small_caches)
-        yield
 
 
 @pytest.fixture

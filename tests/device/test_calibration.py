@@ -22,17 +22,13 @@ from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.schedule.target import POCL, Quirks
-from tests.device.small_caches import small_caches
 
 
 @pytest.fixture(scope="module")
 def calibrated() -> Spec:
     """A calibration as short as it gets."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(calibration, "QUICK_SECONDS", 0.3)
-        patch.setattr(calibration, "LEAST_SECONDS", 0.3)
-        patch.setattr(calibration, "caches", small_caches)
         return calibrate()
 
 
@@ -105,8 +101,7 @@ def test_lanes_are_filled_without_an_address_for_each() -> None:
     assert all(len(loop.instructions) < 2.5 * loop.loads for loop in filled)
 
 
-def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "caches", small_caches)
+def test_device_whose_work_items_fill_the_lanes() -> None:
     session = calibration._Session(Bench(find_device(), "float32", 1, group=16), quick=True)
     sample_in_turns(session.probes.values(), 0.1)
     spec = session.spec()

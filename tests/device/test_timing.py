@@ -23,6 +23,8 @@ from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.errors import DeviceError
 
+pytestmark = pytest.mark.usefixtures("whole_samples")
+
 
 class Clock:
     """Stands in for the module ``time``: it goes on by what is slept, and by 10 ns whenever somebody looks."""
