@@ -153,12 +153,19 @@ KINDS = {
 }
 
 
+def names() -> list[str]:
+    """Of all."""
+    return [f"{kind} {number}" for kind, count in KINDS.items() for number in range(count)]
+
+
+def text_of(name: str) -> str:
+    """The case of a name."""
+    return str(getattr(Case(random.Random(name)), name.split()[0])())
+
+
 def cases() -> Iterator[tuple[str, str]]:
     """(name, text) of all."""
-    for kind, count in KINDS.items():
-        for number in range(count):
-            draw = Case(random.Random(f"{kind} {number}"))
-            yield f"{kind} {number}", getattr(draw, kind)()
+    return ((name, text_of(name)) for name in names())
 
 
 def compared(text: str, right: dict[str, float]) -> list[str]:

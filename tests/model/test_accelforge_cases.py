@@ -7,16 +7,15 @@ import json
 
 import pytest
 
-from benchmarks.accelforge_cases import DATA, cases, compared
+from benchmarks.accelforge_cases import DATA, compared, names, text_of
 
 PART = 29
 """One case in so many is compared here."""
-TEXTS = dict(cases())
 ROWS = [json.loads(line) for line in gzip.decompress(DATA.read_bytes()).decode().splitlines()]
 
 
 def test_the_figures_are_those_of_the_cases() -> None:
-    assert [row["name"] for row in ROWS] == list(TEXTS)
+    assert [row["name"] for row in ROWS] == names()
     assert sum("figures" in row for row in ROWS) == 1525
 
 
@@ -24,4 +23,4 @@ def test_the_figures_are_those_of_the_cases() -> None:
 def test_case_agrees(row: dict[str, object]) -> None:
     figures = row["figures"]
     assert isinstance(figures, dict)
-    assert not compared(TEXTS[str(row["name"])], figures)
+    assert not compared(text_of(str(row["name"])), figures)
