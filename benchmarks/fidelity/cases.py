@@ -110,6 +110,15 @@ COUNT = 30
 width, half with half as many."""
 
 
+TIMED_APART = frozenset(
+    {
+        *("epyc_zen4", "epyc_zen4.2", "epyc_zen4.3", "epyc_zen4_intel", "epyc_zen4_intel.2"),
+        *("epyc_zen5", "epyc_zen5.2", "epyc_zen5.3", "epyc_zen5_intel", "epyc_zen5_intel.2", "xeon_avx512"),
+    }
+)
+"""Folders whose kernels were written before code generation made loops one (27 November 2026)."""
+
+
 @dataclass(frozen=True)
 class Device:
     """A folder with what a calibration of a processor, or of another runtime on it, wrote, and what was measured there."""
@@ -122,6 +131,11 @@ class Device:
         a number.
         """
         return self.name.partition(".")[0]
+
+    @property
+    def fused(self) -> bool:
+        """Whether loops that hand on values were one in the kernels that were timed."""
+        return self.name not in TIMED_APART
 
     @property
     def folder(self) -> Path:

@@ -29,7 +29,7 @@ def lesson_of(device: Device, case: str) -> Lesson | None:
     machine = Machine.of(specs[0])
     assert machine is not None
     numbers = sorted(samples)
-    times = [kernel_time(specs[number], machine) for number in numbers]
+    times = [kernel_time(specs[number], machine, fused=device.fused) for number in numbers]
     measured = np.array([math.log(seconds(samples[number])) for number in numbers])
     predicted = np.array([math.log(time.seconds) for time in times])
     return Lesson(case, [terms_of(time, machine) for time in times], predicted, measured)

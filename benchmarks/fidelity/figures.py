@@ -49,7 +49,7 @@ def agreements(device: Device, case: str) -> list[Agreement]:
     for number in found:
         nest = lower(specs[number], machine.limits).nest(unscheduled(specs[number]).kernel)
         for one, other in zip(predicted, machines, strict=True):
-            one.append(nest_time(nest, other).seconds)
+            one.append(nest_time(nest, other, fused=device.fused).seconds)
     measured = [seconds(samples) for samples in found.values()]
     return [Agreement.of(one, measured) for one in predicted]
 

@@ -53,7 +53,7 @@ def judged(device: Device, case: str) -> Judged | None:
     machine = Machine.of(specs[0])
     assert machine is not None
     measured = tuple(seconds(found[number]) for number in numbers)
-    times = [kernel_time(specs[number], machine) for number in numbers]
+    times = [kernel_time(specs[number], machine, fused=device.fused) for number in numbers]
     predicted = tuple(time.seconds for time in times)
     inside = 0
     for number, time, one in zip(numbers, times, measured, strict=True):

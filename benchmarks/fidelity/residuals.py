@@ -58,17 +58,17 @@ def residuals(device: Device, cases: Sequence[str] = KNOWN) -> list[Residual]:
     for case in cases:
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
-        found += _of((device.name, case), ((specs[number], runs) for number, runs in samples.items()))
+        found += _of((device.name, case), device.fused, ((specs[number], runs) for number, runs in samples.items()))
     return found
 
 
-def _of(workload: tuple[str, str], pairs: Iterable[tuple[Spec, list[float]]]) -> Iterator[Residual]:
+def _of(workload: tuple[str, str], fused: bool, pairs: Iterable[tuple[Spec, list[float]]]) -> Iterator[Residual]:
     base: Spec | None = None
     for spec, runs in pairs:
         base = base or spec
         machine = Machine.of(base)
         assert machine is not None
-        time = kernel_time(dataclasses.replace(base, mapping=spec.mapping), machine)
+        time = kernel_time(dataclasses.replace(base, mapping=spec.mapping), machine, fused=fused)
         yield Residual(workload, kind_of(time, machine), seconds(runs) / time.seconds, noise(runs))
 
 

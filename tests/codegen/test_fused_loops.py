@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.codegen.loops.fused_loops import MOST_STATEMENTS, with_loops_fused
+from feinsum_fuse.codegen.loops.fused_loops import with_loops_fused
+from feinsum_fuse.codegen.loops.loop_fusion import MOST_STATEMENTS
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Conditional, CStatement, Loop
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -54,6 +55,7 @@ def test_three_loops_become_one_inside_others() -> None:
         (loop(put("N[p]", "A[p]"), put("x[0]", "A[p]")), loop(put("s[0]", "N[p] * x[0]", "+="))),  # x is the last one's
         (loop(put("N[p]", "s[0]")), loop(SUM)),  # the sum is not finished
         (loop(put("N[p]", "A[p]")), loop(put("s[0]", "B[p]", "+="))),  # hands on nothing
+        (loop(put("N[p]", "exp(A[p])")), loop(SUM)),  # of the functions alone compilers make calls on vectors
         (loop(put("N[p]", "A[p]")), loop(SUM, last=8)),
         (loop(put("N[p]", "A[p]"), Barrier(("LOCAL",))), loop(SUM)),
         (loop(put("N[p]", "A[p]")), loop(loop(SUM, name="k"))),  # which are no rows
@@ -74,12 +76,16 @@ def test_what_stands_between_two_loops_comes_before_them_unless_the_first_one_ne
     first = loop(put("N[p]", "A[p] * x[0]"))
     text = lines(kernel(*with_loops_fused((first, put("s[0]", "0"), loop(SUM)))))
     assert text == ["s[0] = 0;", "for (int p = 0; p < 8; ++p)", "{", "N[p] = A[p] * x[0];", "s[0] += N[p];", "}"]
+    assert loops(first, loop(put("D[k]", "0"), name="k", last=1), loop(SUM)) == 2, "a loop among it"
     assert loops(first, put("N[3]", "5"), loop(SUM)) == 2
     assert loops(first, put("x[0]", "5"), loop(SUM)) == 2
     assert loops(first, put("s[0]", "N[3]"), loop(SUM)) == 2
 
 
-@pytest.mark.parametrize("index, count", [("8 * m + p", 2), ("7 * m + p", 4), ("8 * n + p", 4), ("8 * m * n + p", 4)])
+@pytest.mark.parametrize(
+    "index, count",
+    [("8 * m + p", 2), ("8 * (k + m) + p", 2), ("7 * m + p", 4), ("8 * n + p", 4), ("8 * m * n + p", 4)],
+)
 def test_loops_over_rows_become_one_where_those_over_their_columns_do(index: str, count: int) -> None:
     """Rows of 8 columns that lie 8 apart; not those that overlap, or that may."""
     first = loop(loop(put(f"N[{index}]", "A[m * n + p]")), name="m", last=99)

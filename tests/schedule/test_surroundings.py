@@ -12,6 +12,7 @@ from feinsum_fuse.cascades.kernel.tags import EinsumTag
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.device.program.runner import Runner
+from feinsum_fuse.schedule.kernel.surroundings import in_order
 from feinsum_fuse.schedule.kernel.tagging import tagged
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -93,3 +94,14 @@ def test_tags_are_replaced() -> None:
     again = tagged(theirs.with_kernel(entry.copy(instructions=marked)), names)
     (insn,) = (i for i in again.default_entrypoint.instructions if i.id == "product")
     assert {tag.einsum for tag in insn.tags_of_type(EinsumTag)} == {"product"}
+
+
+def test_statements_that_need_nothing_of_one_another_stand_in_the_order_of_the_tree() -> None:
+    def placed(*loops: str) -> list[lp.InstructionBase]:
+        return [lp.Assignment("x[0]", "0", id=f"s{k}", within_inames=frozenset(names)) for k, names in enumerate(loops)]
+
+    def waits(*loops: str) -> list[frozenset[str]]:
+        return [instruction.depends_on for instruction in in_order(placed(*loops), {"g"})]
+
+    assert waits("gq", "gp", "g") == [frozenset(), frozenset({"s0"}), frozenset({"s1"})]
+    assert waits("q", "p", "q") == [frozenset()] * 3, "loops that stand in two places have no order"

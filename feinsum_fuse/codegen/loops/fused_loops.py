@@ -1,30 +1,16 @@
-"""Loops of which one goes over what the one right before it has just written, as one loop.
-
-Einsums that hand on values within a group have loops of their own, so that what the first one writes is read again in another pass::
-
-    for (p) N[p] = exp(S[p] - X);  for (p) L += N[p];   ->   for (p) { N[p] = exp(S[p] - X); L += N[p]; }
-
-What an iteration of the second loop reads is then in a register, and vectors are added up while the next ones are computed. Where the
-second loop takes several vectors or rows in an iteration, so does the first one then: it is unrolled as often, and its loop over rows as a
-whole.
-
-Invariant: each place is written and read by the same statements in the same order. Of an array that one loop writes and the other one
-touches, no iteration touches what another iteration does.
-"""
+"""Loops of C of which one goes over what the one right before it has just written, as one loop, by the rule of :mod:`.loop_fusion`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
-from math import inf
+from dataclasses import replace
 
 import pymbolic.primitives as p
 from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...schedule.kernel.operations import Verb
-from ..arithmetic import NOTHING_KNOWN, linear
+from ..arithmetic import NOTHING_KNOWN, Linear, is_axis, linear
 from ..simplification import shortened
 from ..statement_expressions import Substitution, VectorCall, array_of, children, variables, within
 from ..statements import (
@@ -39,167 +25,73 @@ from ..statements import (
     expressions,
     with_bodies,
 )
-
-MOST_STATEMENTS = 8
-"""Statements of such a loop: those of more keep so much in registers that one loop would drive out what the other one keeps there."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    """What a loop touches of an array in each iteration: ``lanes`` elements from ``first`` on, ``step`` further each time."""
-
-    rest: frozenset[tuple[Expression, int]]
-    """What else the index is made of."""
-    step: int
-    first: int
-    lanes: int
-    is_written: bool
-
-
-_Places = dict[str, list[_Place]]
-"""Array -> what is touched of it."""
+from .loop_fusion import LoopFusion, LoopHead, LoopPlace, LoopPlaces
 
 
 def with_loops_fused(body: Sequence[CStatement]) -> tuple[CStatement, ...]:
     """Statements in which loops go over what they hand on together."""
-    result: list[CStatement] = []
-    for statement in body:
-        statement = with_bodies(statement, with_loops_fused)
-        found = _joined(result, statement) if isinstance(statement, Loop) else None
-        if found is None:
-            result.append(statement)
-        else:
-            result = found
-    return tuple(result)
+    return _FUSION.fused(body)
 
 
-def _joined(before: Sequence[CStatement], loop: Loop) -> list[CStatement] | None:
-    """Statements and a loop after them, which is one with their last loop then; what stands between both and needs neither comes before."""
-    last = next((i for i in range(len(before) - 1, -1, -1) if isinstance(before[i], Loop)), None)
-    if last is None:
-        return None
-    one, between = before[last], before[last + 1 :]
-    assert isinstance(one, Loop)
-    both = _fused(one, loop) or _fused_rows(one, loop)
-    if both is None or (between and not _are_apart(between, one)):
-        return None
-    return [*before[:last], *between, both]
+class _CFusion(LoopFusion[CStatement]):
+    """The rule for statements of C."""
+
+    def head(self, statement: CStatement) -> LoopHead[CStatement] | None:
+        if not isinstance(statement, Loop) or statement.first != 0:
+            return None
+        last = statement.last
+        if any(isinstance(part, p.Subscript) for part in within(last)):
+            return None
+        return LoopHead(statement.name, last + 1 if isinstance(last, int) else None, last, statement.body, statement.type)
+
+    def is_loop(self, statement: CStatement) -> bool:
+        return isinstance(statement, Loop)
+
+    def fused_inside(self, statement: CStatement) -> CStatement:
+        return with_bodies(statement, self.fused)
+
+    def places(self, body: Sequence[CStatement], name: str) -> LoopPlaces | None:
+        return _places(body, name)
+
+    def loops(self, body: Sequence[CStatement]) -> int:
+        return sum(isinstance(statement, Loop) for statement in all_statements(body))
+
+    def size(self, body: Sequence[CStatement]) -> int:
+        return len(list(all_statements(body)))
+
+    def calls(self, body: Sequence[CStatement]) -> bool:
+        parts = (part for s in all_statements(body) for e in expressions(s) for part in within(e))
+        return any(isinstance(part, p.Call) and not isinstance(part, VectorCall) and not is_axis(part) for part in parts)
+
+    def in_rows(self, row: LoopHead[CStatement], inner: CStatement) -> CStatement:
+        assert isinstance(inner, Loop) and row.count is not None
+        return replace(inner, body=tuple(_at(statement, row.name, number) for number in range(row.count) for statement in inner.body))
+
+    def in_iterations(self, loop: LoopHead[CStatement], name: str, several: int) -> tuple[CStatement, ...]:
+        starts = [p.Variable(name) if several == 1 else p.Product((several, p.Variable(name)))]
+        starts += [p.Sum((starts[0], part)) for part in range(1, several)]
+        return shortened([_at(statement, loop.name, start) for start in starts for statement in loop.body], NOTHING_KNOWN)
+
+    def both(self, one: CStatement, other: CStatement, body: Sequence[CStatement], count: int | None) -> CStatement:
+        assert isinstance(one, Loop) and isinstance(other, Loop)
+        last = other.last if count is None else count - 1
+        is_first = isinstance(one.last, int) and isinstance(other.last, int) and one.last < other.last
+        return replace(other, last=last, body=tuple(body), remark=_remark(one.remark, other.remark, is_first=is_first))
 
 
-def _are_apart(statements: Sequence[CStatement], loop: Loop) -> bool:
-    """Whether no statement touches what a loop writes, nor the other way round."""
-    first, second = _places(statements, loop.name), _places(loop.body, loop.name)
-    if first is None or second is None:
-        return False
-    return not any(place.is_written for array in first.keys() & second.keys() for place in (*first[array], *second[array]))
-
-
-def _fused_rows(one: Loop, other: Loop) -> Loop | None:
-    """Two loops over rows as one where loops in both become one then; else ``None``."""
-    if (one.type, one.first, one.last) != (other.type, 0, other.last) or other.first != 0:
-        return None
-    if any(isinstance(part, p.Subscript) for part in within(one.last)):
-        return None
-    count = one.last + 1 if isinstance(one.last, int) else inf
-    first = [_at(statement, one.name, p.Variable(other.name)) for statement in one.body]
-    written, read = _places(first, other.name), _places(other.body, other.name)
-    if written is None or read is None or not _stay_apart(written, read, count):
-        return None
-    every = (*first, *other.body)
-    body = with_loops_fused(every)
-    return replace(other, body=body, remark=_remark(one.remark, other.remark)) if _loops(body) < _loops(every) else None
-
-
-def _loops(body: Sequence[CStatement]) -> int:
-    return sum(isinstance(statement, Loop) for statement in all_statements(body))
-
-
-def _fused(one: Loop, other: Loop) -> Loop | None:
-    """Both loops as one; ``None`` where that would change what they do, or the second one reads nothing that the first one writes."""
-    flat = _over_rows(one)
-    if flat is None or flat.type != other.type or flat.first != 0 or other.first != 0 or _loops(other.body):
-        return None
-    if not isinstance(flat.last, int) or not isinstance(other.last, int):
-        return None
-    count = min(flat.last, other.last) + 1
-    first, second = _in_iterations(flat, other.name, count), _in_iterations(other, other.name, count)
-    every = (*first, *second)
-    if not first or not second or len(list(all_statements(every))) > MOST_STATEMENTS:
-        return None
-    written, read = _places(first, other.name), _places(second, other.name)
-    if written is None or read is None or not _stay_apart(written, read, count) or (flat is not one and not _is_map(written, count)):
-        return None
-    handed = any(a.is_written and not b.is_written for array in written for a, b in product(written[array], read.get(array, ())))
-    remark = _remark(flat.remark, other.remark, is_first=flat.last < other.last)
-    return replace(other, last=count - 1, body=every, remark=remark) if handed else None
-
-
-def _over_rows(loop: Loop) -> Loop | None:
-    """A loop over few rows, each with a loop over its columns, as one over columns; any other as it is, ``None`` if it has loops in it."""
-    if not _loops(loop.body):
-        return loop
-    (inner, *others) = loop.body
-    if others or not isinstance(inner, Loop) or loop.first != 0 or not isinstance(loop.last, int) or loop.last >= MOST_STATEMENTS:
-        return None
-    if _loops(inner.body):
-        return None
-    return replace(inner, body=tuple(_at(statement, loop.name, row) for row in range(loop.last + 1) for statement in inner.body))
+_FUSION = _CFusion()
 
 
 def _at(statement: CStatement, name: str, value: Expression) -> CStatement:
     return changed(statement, Substitution({name: value}))
 
 
-def _in_iterations(loop: Loop, name: str, count: int) -> tuple[CStatement, ...]:
-    """What so many iterations of a loop do, each several of its own, by the name of another loop; nothing if they do not come out even."""
-    assert isinstance(loop.last, int)
-    several, rest = divmod(loop.last + 1, count)
-    if rest or several > MOST_STATEMENTS:
-        return ()
-    starts = [p.Variable(name) if several == 1 else p.Product((several, p.Variable(name)))]
-    starts += [p.Sum((starts[0], part)) for part in range(1, several)]
-    return shortened([_at(statement, loop.name, start) for start in starts for statement in loop.body], NOTHING_KNOWN)
-
-
-def _stay_apart(first: _Places, second: _Places, count: float) -> bool:
-    """Whether iterations of two loops that touch an element which one of them writes are the same iteration."""
-    pairs = (pair for array in first for pair in product(first[array], second.get(array, ())))
-    return not any((a.is_written or b.is_written) and _meet(a, b, count) for a, b in pairs)
-
-
-def _is_map(places: _Places, count: float) -> bool:
-    """Whether a loop may run in any order: it reads nothing that it writes, and writes no element twice."""
-    for found in places.values():
-        if any(place.is_written for place in found):
-            if not all(place.is_written and not _meet(place, place, count) for place in found):
-                return False
-            if any(_meet(a, b, count) or _overlap(a, b, 0) for a, b in combinations(found, 2)):
-                return False
-    return True
-
-
-def _meet(a: _Place, b: _Place, count: float) -> bool:
-    """Whether one of two places is in some iteration where the other one is in another iteration, as far as one can tell."""
-    if a.step != b.step or a.rest != b.rest or a.step == 0:
-        return True
-    near = (b.first - a.first) // a.step
-    # Elements overlap in iterations that are about as many apart as the places are steps.
-    wide = max(a.lanes, b.lanes) // abs(a.step) + 1
-    return any(later and abs(later) < count and _overlap(a, b, later) for later in range(near - wide, near + wide + 1))
-
-
-def _overlap(a: _Place, b: _Place, later: int) -> bool:
-    """Whether a place so many iterations later has elements of another one."""
-    between = a.first + later * a.step - b.first
-    return a.rest != b.rest or -a.lanes < between < b.lanes
-
-
-def _places(body: Sequence[CStatement], name: str, lengths: Mapping[str, int] = constantdict()) -> _Places | None:
+def _places(body: Sequence[CStatement], name: str, lengths: Mapping[str, int] = constantdict()) -> LoopPlaces | None:
     """Array -> what an iteration of a loop touches of it, with loops inside; ``None`` where that is not known.
 
     ``lengths``: iterations of the loops between.
     """
-    found: _Places = {}
+    found: LoopPlaces = {}
     for statement in body:
         match statement:
             case Assignment(p.Subscript() as target):
@@ -245,12 +137,12 @@ def _touched(value: Expression) -> Iterator[tuple[Expression, int]]:
             yield from _touched(child)
 
 
-def _place(part: p.Subscript, lanes: int, is_written: bool, name: str, lengths: Mapping[str, int]) -> _Place:
+def _place(part: p.Subscript, lanes: int, is_written: bool, name: str, lengths: Mapping[str, int]) -> LoopPlace:
     """Where an element or a vector lies; one that may be anywhere does not move with the loop."""
-    anywhere = _Place(frozenset(((part.index, 1),)), 0, 0, lanes, is_written)
+    anywhere = LoopPlace(frozenset(((part.index, 1),)), 0, 0, lanes, is_written)
     if isinstance(part.index, tuple):
         return anywhere
-    index = linear(part.index, NOTHING_KNOWN)
+    index = _expanded(linear(part.index, NOTHING_KNOWN))
     step = index.terms.pop(p.Variable(name), 0)
     for inner, length in lengths.items():
         by = index.terms.pop(p.Variable(inner), 0)
@@ -259,7 +151,15 @@ def _place(part: p.Subscript, lanes: int, is_written: bool, name: str, lengths: 
     changing = {name, *lengths}
     if any(changing & variables(term) or any(isinstance(inner, p.Subscript) for inner in within(term)) for term in index.terms):
         return anywhere
-    return _Place(frozenset(index.terms.items()), step, index.constant, lanes, is_written)
+    return LoopPlace(frozenset(index.terms.items()), step, index.constant, lanes, is_written)
+
+
+def _expanded(index: Linear) -> Linear:
+    """A sum without factors in front of brackets."""
+    found = Linear({}, index.constant)
+    for term, factor in index.terms.items():
+        found.add(_expanded(linear(term, NOTHING_KNOWN)) if isinstance(term, p.Sum) else Linear({term: 1}), factor)
+    return found
 
 
 def _remark(one: str, other: str, *, is_first: bool = False) -> str:

@@ -13,6 +13,7 @@ from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Product, Sum, Variable
 
 from ...formats.workload import operand_name
+from ...schedule.statement import Place
 from ...schedule.tree.nest import For
 from .basic_blocks import CodeLine
 
@@ -87,3 +88,21 @@ def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:
     """
     values: _Value = _Values(line, loop, changed).rec(line.statement.value)
     return values.beside
+
+
+def vectors_at(line: CodeLine, place: Place) -> tuple[object, ...]:
+    """What the copies of a statement touch at a place, whatever their loops are called: alike for the same vectors of an array."""
+    extents = {loop.name: loop.extent or 1 for loop in line.unrolled}
+    extents |= {line.lane.name: -line.width} if line.lane is not None else {}
+    indices = []
+    for index in place.indices:
+        terms = [(extents.get(name, name), factor) for name, factor in index.terms if extents.get(name) != 1]
+        indices.append((frozenset(terms), index.constant))
+    return (place.source, *indices)
+
+
+def handed_on(line: CodeLine) -> frozenset[tuple[object, ...]]:
+    """The vectors that a statement leaves in registers for those after it: what it stores, unless a condition decides on that."""
+    statement = line.statement
+    is_conditional = line.guarded or statement.guards or statement.first or statement.later
+    return frozenset() if is_conditional else frozenset((vectors_at(line, statement.target),))

@@ -17,6 +17,7 @@ from ...schedule.tree.parallel import kernel_starts
 from ..processor import runs_in_a_sample, starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
 from .compiler.joined_sums import compiled
+from .compiler.nest_fusion import as_fused
 from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
@@ -95,15 +96,16 @@ class KernelTime:
         return "\n".join(lines)
 
 
-def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False) -> KernelTime:
+def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False, fused: bool = True) -> KernelTime:
     """The time of one run of a spec's kernels; raises what :func:`~feinsum_fuse.lowering.lowering.lower` raises."""
     nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
-    return nest_time(nest, machine, cold=cold)
+    return nest_time(nest, machine, cold=cold, fused=fused)
 
 
-def nest_time(nest: Nest, machine: Machine, *, cold: bool = False) -> KernelTime:
-    """The same for a kernel in normal form."""
-    nest = as_written_out(with_pairs_written_out(as_taken(nest)), machine)
+def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool = True) -> KernelTime:
+    """The same for a kernel in normal form; ``fused``: whether its text has the loops as one that code generation makes one."""
+    taken = as_taken(nest)
+    nest = as_written_out(with_pairs_written_out(as_fused(taken) if fused else taken), machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     timing = _Timing(nest, machine, cold)

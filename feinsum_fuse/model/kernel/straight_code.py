@@ -23,7 +23,7 @@ from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
 from .compiler.group_indices import are_left_alone
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
-from .held_values import held_at_once
+from .held_values import handed_on, held_at_once, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Path, alike, counted_operations, is_call, is_divided
@@ -206,15 +206,16 @@ class Straight:
     @kept_property
     def _counts(self) -> CodeCounts:
         counts = CodeCounts()
-        seen: set[tuple[str, tuple[object, ...]]] = set()
+        seen: set[tuple[object, ...]] = set()
         for line in self.block.lines:
             self._compute(line, counts)
             for place in line.reads:
                 identity = (place.source, place.indices)
-                if identity not in seen:
+                if seen.isdisjoint((identity, vectors_at(line, place))):
                     seen.add(identity)
                     self._load(line, place, counts)
             self._store(line, counts)
+            seen |= handed_on(line)
         return counts
 
     def _compute(self, line: CodeLine, counts: CodeCounts) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 import loopy as lp
 from constantdict import constantdict
@@ -114,6 +115,22 @@ def apart(kernel: lp.LoopKernel, matched: Collection[str]) -> lp.LoopKernel:
     inames = {**kernel.inames, **{new: kernel.inames[new].copy(tags=tags[old]) for old, new in names.items()}}
     order = {tuple(names.get(name, name) for name in priority) for priority in kernel.loop_priority}
     return kernel.copy(inames=inames, loop_priority=kernel.loop_priority | order)
+
+
+def in_order(instructions: Sequence[lp.InstructionBase], axes: Collection[str]) -> list[lp.InstructionBase]:
+    """Instructions each of which waits for the one before: of those that need nothing of one another loopy would take first whose loop's
+    name comes first. They stay as they are where a loop that is none of the device's ``axes`` stands in several places.
+    """
+    entered: set[str] = set()
+    before: frozenset[str] = frozenset()
+    for instruction in instructions:
+        inside = instruction.within_inames - axes
+        if not entered.isdisjoint(inside - before):
+            return list(instructions)
+        entered |= inside
+        before = inside
+    later = (other.copy(depends_on=other.depends_on | {one.id}) for one, other in pairwise(instructions))
+    return [*instructions[:1], *later]
 
 
 def surrounded(kernel: lp.LoopKernel, original: lp.LoopKernel, matched: Collection[str]) -> lp.LoopKernel:

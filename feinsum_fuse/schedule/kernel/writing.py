@@ -36,7 +36,7 @@ from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
 from .naming import final_form
 from .operations import VectorOperation
-from .surroundings import apart, disjoint, foreign_instructions, inames_of, surrounded, variables_of
+from .surroundings import apart, disjoint, foreign_instructions, in_order, inames_of, surrounded, variables_of
 from .tagging import NormalFormTag, OwnedTag
 from .vectors import VectorWriter
 
@@ -80,7 +80,7 @@ def _rewritten(
     gone = {n for n, t in original.temporary_variables.items() if t.tags_of_type(TensorTag) and n not in final.sources and n not in touched}
     kernel = original.copy(
         domains=[*_kept(original.domains, theirs), *text.domains] or [basic_set((), ())],
-        instructions=[*foreign, *text.instructions],
+        instructions=[*foreign, *in_order(text.instructions, text.axes)],
         inames={**{n: i for n, i in original.inames.items() if n in theirs}, **text.inames},
         temporary_variables={**{n: t for n, t in original.temporary_variables.items() if n not in gone}, **tiles, **text.temporaries},
         loop_priority=frozenset({*(p for p in original.loop_priority if theirs.issuperset(p)), *text.priorities}),

@@ -1,0 +1,171 @@
+"""Loops of a nest that code generation makes one, by its own rule (:mod:`feinsum_fuse.codegen.loops.loop_fusion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+
+from constantdict import constantdict
+from pymbolic.primitives import Call
+
+from ....codegen.loops.loop_fusion import LoopFusion, LoopHead, LoopPlace, LoopPlaces
+from ....codegen.statement_expressions import within
+from ....formats.affine import Affine
+from ....formats.language.reductions import REDUCTIONS
+from ....schedule.statement import Place, Statement
+from ....schedule.tree.nest import For, Nest, NestItem, rebuilt, statements, substituted, walk
+from ..basic_blocks import is_written_out, stored, strides
+
+
+def as_fused(nest: Nest) -> Nest:
+    """The nest with the loops that are one in the text."""
+    if not any(isinstance(node, For) and _hands_on(node.body) for node in (For("", 1, nest.body), *walk(nest.body))):
+        return nest
+    return nest.replace(body=_NestFusion(nest).fused(nest.body))
+
+
+def _hands_on(body: Sequence[NestItem]) -> bool:
+    """Whether a loop of several touches what another one writes."""
+    loops = [node for node in body if isinstance(node, For)]
+    return any(not one.touched.isdisjoint(other.touched) for one, other in combinations(loops, 2))
+
+
+@dataclass(frozen=True)
+class _Around:
+    """Loops around a statement, inside the one whose iterations are looked at."""
+
+    copies: tuple[For, ...] = ()
+    lane: For | None = None
+    lengths: Mapping[str, int] = constantdict()
+
+
+class _NestFusion(LoopFusion[NestItem]):
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+
+    def head(self, statement: NestItem) -> LoopHead[NestItem] | None:
+        if not isinstance(statement, For) or not self.is_loop(statement) or statement.binding != "loop":
+            return None
+        if statement.fused or statement.intrinsic:
+            return None
+        limits = tuple(limit.substituted({statement.name: Affine.variable("")}) for limit in statement.limits)
+        count = None if statement.limits else statement.extent
+        return LoopHead(statement.name, count, (statement.extent, limits), self._flat(statement.body))
+
+    def is_loop(self, statement: NestItem) -> bool:
+        return isinstance(statement, For) and bool(self.loops((statement,)))
+
+    def fused_inside(self, statement: NestItem) -> NestItem:
+        if not isinstance(statement, For) or not self.loops(statement.body):
+            return statement
+        flat = self._flat(statement.body)
+        body = self.fused(flat)
+        return statement.around(body) if self.loops(body) < self.loops(flat) else statement
+
+    def places(self, body: Sequence[NestItem], name: str) -> LoopPlaces | None:
+        found: LoopPlaces = {}
+        return found if self._add_places(found, body, name, _Around()) else None
+
+    def loops(self, body: Sequence[NestItem]) -> int:
+        return sum(isinstance(node, For) and not is_written_out(self.nest, node) for node in walk(tuple(body)))
+
+    def size(self, body: Sequence[NestItem]) -> int:
+        count = 0
+        for node in body:
+            if isinstance(node, For):
+                count += self.size(node.body) * (1 if node.binding == "vector" else node.extent or 1)
+            else:
+                count += 2 if node.guards or node.first or node.later else 1
+        return count
+
+    def calls(self, body: Sequence[NestItem]) -> bool:
+        alone = (s for loops, s in statements(tuple(body)) if not any(loop.binding == "vector" for loop in loops))
+        return any(isinstance(part, Call) for s in alone for part in within(s.value))
+
+    def in_rows(self, row: LoopHead[NestItem], inner: NestItem) -> NestItem:
+        assert isinstance(inner, For)
+        return inner.around((For(row.name, row.count, self._flat(inner.body), binding="unroll"),))
+
+    def in_iterations(self, loop: LoopHead[NestItem], name: str, several: int) -> tuple[NestItem, ...]:
+        if several == 1:
+            return loop.body if loop.name == name else substituted(loop.body, {loop.name: Affine.variable(name)})
+        part = self.nest.fresh(f"{loop.name}_part")
+        return (For(part, several, substituted(loop.body, {loop.name: Affine.of({name: several, part: 1})}), binding="unroll"),)
+
+    def both(self, one: NestItem, other: NestItem, body: Sequence[NestItem], count: int | None) -> NestItem:
+        assert isinstance(other, For)
+        return other.changed(extent=other.extent if count is None else count, body=tuple(body))
+
+    def _flat(self, body: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
+        """Statements without loops of one iteration around them."""
+
+        def inside(node: NestItem) -> tuple[NestItem, ...]:
+            if isinstance(node, For) and node.binding == "loop" and node.extent == 1 and not node.limits:
+                return substituted(node.body, {node.name: Affine((), 0)})
+            return (node,)
+
+        return rebuilt(body, inside)
+
+    def _add_places(self, found: LoopPlaces, body: Sequence[NestItem], name: str, around: _Around) -> bool:
+        """Add what a body touches; whether all of it is known."""
+        for node in body:
+            if isinstance(node, Statement):
+                if not self._add_statement(found, node, name, around):
+                    return False
+                continue
+            if node.intrinsic or (node.binding == "vector" and around.lane is not None) or node.extent is None:
+                return False
+            if node.binding == "vector":
+                inner = replace(around, lane=node)
+            elif is_written_out(self.nest, node):
+                inner = replace(around, copies=(*around.copies, node))
+            elif node.binding != "loop" or node.limits or node.fused:
+                return False
+            else:
+                inner = replace(around, lengths={**around.lengths, node.name: node.extent})
+            if not self._add_places(found, node.body, name, inner):
+                return False
+        return True
+
+    def _add_statement(self, found: LoopPlaces, statement: Statement, name: str, around: _Around) -> bool:
+        reads = statement.operands
+        if statement.reduce is not None and (around.lane is not None or REDUCTIONS[statement.reduce].infix is None):
+            reads = (*reads, statement.target)
+        for place, is_written in (*((read, False) for read in reads), (statement.target, True)):
+            array = place.source if place.source in self.nest.tiles else self.nest.sources[place.source].tensor
+            touched = list(self._touched(place, is_written, name, around))
+            if not touched:
+                return False
+            found.setdefault(array, []).extend(touched)
+        return True
+
+    def _touched(self, place: Place, is_written: bool, name: str, around: _Around) -> Iterator[LoopPlace]:
+        """Where an element or a vector lies; nothing if that is not known."""
+        source = self.nest.sources.get(place.source)
+        if place.source not in self.nest.tiles and source is not None and source.is_rule:
+            yield LoopPlace(frozenset(((place, 1),)), 0, 0, 1, is_written)
+            return
+        terms: dict[str, int] = {}
+        first = 0
+        for index, step in zip(stored(self.nest, place), strides(self.nest, place.source), strict=True):
+            if step is None:
+                return
+            first += index.constant * step
+            for variable, factor in index.terms:
+                terms[variable] = terms.get(variable, 0) + factor * step
+        lanes, copies = 1, around.copies
+        if around.lane is not None and terms.get(around.lane.name, 0) == 1:
+            lanes = around.lane.extent or 1
+            del terms[around.lane.name]
+        elif around.lane is not None:
+            copies = (*copies, around.lane)
+        for inner, length in around.lengths.items():
+            by = terms.pop(inner, 0)
+            lanes += abs(by) * (length - 1)
+            first += min(by * (length - 1), 0)
+        step = terms.pop(name, 0)
+        moving = [(terms.pop(copy.name), copy.extent or 1) for copy in copies if terms.get(copy.name)]
+        rest = frozenset(terms.items())
+        for numbers in product(*(range(extent) for _, extent in moving)):
+            yield LoopPlace(rest, step, first + sum(by * at for (by, _), at in zip(moving, numbers, strict=True)), lanes, is_written)
