@@ -51,6 +51,7 @@ FIGURES: dict[str, Assumed] = {
     "lookahead_operations": Assumed(256, "reorder buffer of Zen 3 (Fog, Microarchitecture, 23); 235 measured on a Zen 5"),
     "cache_share": Assumed(0.7, "part of a cache counted on, the rest lost to conflicts and streams; fitted to measured kernels, below"),
     "far_bytes": Assumed(2048, "greatest stride that a prefetcher follows (Intel Optimization Manual, Data Prefetching: IP-based stride)"),
+    "foreseen_bytes": Assumed(0, "pieces of rows from memory shorter than that are not foreseen; without a probe: but for the first line"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
     "store_queue": Assumed(64, "stores that wait for their lines while a core goes on (Fog, Microarchitecture: Zen 3; Intel's 56 to 72)"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
@@ -67,8 +68,8 @@ FIGURES: dict[str, Assumed] = {
 
 Three of them have no probe, nor does a system say them: ``cache_share``, ``times_lost`` and ``store_queue``. A walk through a growing set
 says different things of different caches (of a Zen 5's first cache all is kept, of its second three quarters), and kernels use all of
-them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15 ``followed_rows``, and 1.6 and 2.3
-KiB for ``far_bytes``.
+them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15 ``followed_rows``; on a Zen 4
+nothing is foreseen but lines behind one another (``far_bytes`` 100, ``foreseen_bytes`` 8,192).
 ``python -m benchmarks.fidelity figures`` predicts what was measured with other values; ``doc/model.rst`` has what it said.
 """
 

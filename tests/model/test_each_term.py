@@ -247,6 +247,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "cache_share": (product(4, 2, size=256), 0.1, 1.0),
     "times_lost": (far_rows(16384, 256), 1.1, 8),
     "far_bytes": (product(4, 2, size=512), 4096, 1024),
+    "foreseen_bytes": (elementwise("2 * A[m, n]", 1024, 64), 0, 8192),
     "followed_rows": (product(4, 2, size=512), 512, 1),
     "overlap_loss": (product(4, 2, size=2048), 0, 1),
     "wake_seconds": (product(4, 2), 0, 1e-5),

@@ -302,7 +302,7 @@ class _Session:
         result["lookahead_operations"] = self.lookahead_operations()
         result |= sum_probes.figures(lambda name: 1 / self.rate(f"sums {name}").value, result)
         if any(name.startswith("ahead ") for name in self.probes):
-            result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value)
+            result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value, self.bench.line)
         if any(name.startswith("again ") for name in self.probes):
             memory = self.rate("read MainMemory together").value
             result |= dict(between_runs.figures(lambda name: self.rate(f"again {name}").value, memory))

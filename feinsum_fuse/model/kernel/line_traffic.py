@@ -381,6 +381,10 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
     def seen(part: float) -> Walk:
         return Walk(part, crowding(machine, rows) * line / max(piece, line))
 
+    def surprising() -> float:
+        """The part of the lines of a run that nobody foresees: the first one, of a short run from main memory all."""
+        return 1.0 if far and run < machine.figure("foreseen_bytes") else line / max(run, line)
+
     for loop in reversed(loops):
         step = abs(steps.get(loop.name, 0)) * width
         if not step or loop.extent == 1:
@@ -395,16 +399,16 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
             continue
         if step <= run or (step < machine.figure("far_bytes") and not is_walked):
             if streams > followed:
-                return seen(line / max(run, line))
+                return seen(surprising())
             run, is_walked = max(run, step) + step * ((loop.extent or 1) - 1), True
         elif is_walked:
             # A piece of a row, and then one of another row: nobody foresees where that one begins, and only from afar it shows.
             begins = far and step >= machine.figure("far_bytes")
-            return seen(line / max(run, line) if begins else 0.0)
+            return seen(surprising() if begins else 0.0)
         else:
             streams *= loop.extent or 1
             rows.append((step, loop.extent or 1))
-    return seen(line / max(run, line) if streams > followed else 0.0)
+    return seen(surprising() if streams > followed else 0.0)
 
 
 def crowding(machine: Machine, rows: Sequence[tuple[int, int]]) -> float:
