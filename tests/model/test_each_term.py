@@ -155,11 +155,11 @@ def scalar_sums() -> Spec:
     )
 
 
-def joined_sums(length: int, value: str = "A[m, n] * B[n]") -> Spec:
+def joined_sums(length: int, value: str = "A[m, n] * B[n]", bits: int = 32) -> Spec:
     """Sums over so many neighbours, which a compiler makes vectors of that takes additions for exact."""
     return with_variables(
         mapped(
-            f"{{rank_sizes: {{M: 64, N: {length}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m] = {value}']}}",
+            f"{{rank_sizes: {{M: 64, N: {length}}}, bits_per_value: {{All: {bits}}}, einsums: ['Z[m] = {value}']}}",
             "[A, B, Z]",
             "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
         ),
@@ -421,6 +421,12 @@ def test_sums_in_vectors_wait_for_no_other() -> None:
     order = seconds(joined_sums(1024), summed_seconds=1)
     assert order > 64 * 1024 * 3e-9
     assert seconds(joined_sums(1024)) < order / 10
+
+
+def test_doubles_are_summed_half_as_many_at_a_time() -> None:
+    """Where vectors wait for the ones before, an element of eight bytes takes twice what one of four does."""
+    single, double = joined_sums(1024), joined_sums(1024, bits=64)
+    assert seconds(double, summed_seconds=9e-10) - seconds(single, summed_seconds=9e-10) == pytest.approx(64 * 1024 * 9e-10, rel=0.1)
 
 
 def test_only_what_is_written_out_is_gathered() -> None:

@@ -7,12 +7,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import BasicBlock, stride, trips
 from ..machine import Machine
 from ..value_operations import CodeCounts
 from .cut_sums import CutSums
+
+SINGLE = 4
+"""Bytes of the elements that a calibration adds up: of wider ones a vector has fewer."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class SumVectors:
         """
         adding = [line for line in self.block.lines if line.statement.reduce is not None]
         updates = max(line.copies / line.distinct(line.statement.target) for line in adding)
-        each = max(iteration, updates / self._together * self.machine.seconds("summed"))
+        width = max(np.dtype(self.nest.dtype_of(line.statement.target.source)).itemsize for line in adding)
+        each = max(iteration, updates / self._together * self.machine.seconds("summed") * width / SINGLE)
         rest = self.block.trips % lanes
         folded = self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
         return (self.block.trips - rest) * each + rest * alone + folded
