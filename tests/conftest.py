@@ -9,34 +9,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.runtime import isolation
-from feinsum_fuse.device.timing import measuring_process, timing
-from feinsum_fuse.tuning import tuning_run
-from tests.device.small_caches import small_caches
+from feinsum_fuse.device.timing import measuring_process
+from tests.brief import measure_briefly, measure_wholly
 from tests.forked_children import forking
 from tests.sweeps import CLOCK, PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
-FEW: tuple[tuple[ModuleType, str, object], ...] = (
-    (timing, "MOST_REPEATS", 10),
-    (timing, "SETTLE", 0.01),
-    (timing, "WAKE", 0.01),
-    (tuning_run, "FINAL_TURNS", 12),
-    (calibration, "QUICK_SECONDS", 0.3),
-    (calibration, "LEAST_SECONDS", 0.3),
-    (calibration, "caches", small_caches),
-)
-"""How long tests measure: samples, seconds of rest beside host libraries and of runs after it, turns of finalists, and what a quick
-calibration takes."""
-WHOLE = {name: getattr(module, name) for module, name, _ in FEW}
-"""What users get in their place."""
 
 settings.register_profile(
     "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -114,16 +98,14 @@ def pytest_collection_finish() -> None:
 def few_samples() -> Iterator[None]:
     """Whatever measures does so as it does for users, but briefly; tests of how exact it is ask for :func:`whole_samples`."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name, few in FEW:
-            patch.setattr(module, name, few)
+        measure_briefly(patch.setattr)
         yield
 
 
 @pytest.fixture
 def whole_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring takes as long as for users."""
-    for module, name, _ in FEW:
-        monkeypatch.setattr(module, name, WHOLE[name])
+    measure_wholly(monkeypatch.setattr)
 
 
 @pytest.fixture
