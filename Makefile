@@ -5,7 +5,9 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet --no-input
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet --no-input install --no-compile --editable
+# What pip would do on one core alone; a few packages have templates that are no Python.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 PYTHON ?=
 
 demo: $(VENV)/installed
@@ -41,7 +43,7 @@ browser:
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=auto $(BIN)/mypy
 
 doc: $(VENV)/installed-doc
 	$(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build/html
@@ -74,15 +76,18 @@ $(VENV)/created:
 
 $(VENV)/installed: $(VENV)/created setup.cfg pyproject.toml
 	@echo "installing into $(VENV)"
-	@$(PIP) install --editable .
+	@$(INSTALL) .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/created setup.cfg pyproject.toml
 	@echo "installing into $(VENV), with what the tests need"
-	@$(PIP) install --editable '.[test]'
+	@$(INSTALL) '.[test]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-doc: $(VENV)/created setup.cfg pyproject.toml
 	@echo "installing into $(VENV), with what the documentation needs"
-	@$(PIP) install --editable '.[doc]'
+	@$(INSTALL) '.[doc]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/installed
