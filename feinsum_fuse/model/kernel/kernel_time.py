@@ -18,6 +18,7 @@ from ..processor import runs_in_a_sample, starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
 from .compiler.joined_sums import compiled
 from .compiler.nest_fusion import as_fused
+from .compiler.own_sums import with_own_sums_written_out
 from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
@@ -105,7 +106,8 @@ def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False, fused: bool
 def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool = True) -> KernelTime:
     """The same for a kernel in normal form; ``fused``: whether its text has the loops as one that code generation makes one."""
     taken = as_taken(nest)
-    nest = as_written_out(with_pairs_written_out(as_fused(taken) if fused else taken), machine)
+    nest = with_own_sums_written_out(with_pairs_written_out(as_fused(taken) if fused else taken), machine)
+    nest = as_written_out(nest, machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     timing = _Timing(nest, machine, cold)

@@ -19,8 +19,9 @@ from ...schedule.kept_property import kept_property
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
-from .basic_blocks import BasicBlock, CodeLine, average_trips, split, stride
+from .basic_blocks import BasicBlock, CodeLine, average_trips, stride
 from .compiler.group_indices import are_left_alone
+from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, held_at_once, vectors_at
@@ -51,6 +52,11 @@ class Straight:
         """What sums in vectors take."""
         return SumVectors(self.machine, self.nest, self.block)
 
+    @kept_property
+    def own(self) -> OwnSums:
+        """Sums that each iteration of a loop over scalars has for itself."""
+        return OwnSums(self.machine, self.nest, self.block)
+
     def seconds(self, between: float = 0.0) -> float:
         """One core's time for all entries of the block, data being in the nearest cache; ``between`` two entries are so many operations of
         other blocks.
@@ -64,7 +70,7 @@ class Straight:
     def _working(self) -> float:
         """Seconds of an entry's operations."""
         if self.summed == 1:
-            return self.block.trips * self.iteration
+            return (self.own.passes(self.vectorised) if self.own.are_there else self.block.trips) * self.iteration
         return self.sums.seconds(self.summed, self.iteration, replace(self, summed=1).iteration)
 
     @property
@@ -123,7 +129,8 @@ class Straight:
         loop = self.block.loop
         if loop is None or not self._is_independent:
             return 0.0
-        return sum(stride(self.nest, line.statement.target, loop.name) != 1 for line in self.block.lines)
+        written = [line.statement.target for line in self.block.lines if line.statement.target.source not in self.registers]
+        return sum(stride(self.nest, target, loop.name) != 1 for target in written)
 
     @property
     def lanes(self) -> int:
@@ -138,6 +145,8 @@ class Straight:
             return self.summed
         if loop is None or not self._is_independent:
             return 1
+        if self.own.are_there:
+            return self.own.lanes(self.scalars.native(self.block.lines[0]))
         for line in self.block.lines:
             steps = [stride(self.nest, place, loop.name) for place in line.statement.operands]
             if stride(self.nest, line.statement.target, loop.name) != 1 or any(step not in (0, 1) for step in steps):
@@ -151,7 +160,9 @@ class Straight:
         if loop is None or len(loop.limits) > 1 or are_left_alone(self.machine, self.nest, self.block):
             return False
         for line in self.block.lines:
-            if line.lane is not None or line.unrolled or line.statement.guards or not stride(self.nest, line.statement.target, loop.name):
+            if line.lane is not None or line.statement.guards:
+                return False
+            if not self.own.are_there and (line.unrolled or not stride(self.nest, line.statement.target, loop.name)):
                 return False
             if not all(self.machine.is_vectorised(name) for name, _ in self.operations_of(line) if name not in ONE_INSTRUCTION):
                 return False
@@ -189,14 +200,6 @@ class Straight:
         if line.lane is None:
             return 1 / max(self.vectorised, self.scalars.joined(line))
         return max(1.0, line.width / self.scalars.native(line))
-
-    def _split(self, line: CodeLine, place: Place) -> float:
-        """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell."""
-        loop = line.lane or self.block.loop
-        assert loop is not None
-        lanes = line.width if line.lane is not None else self.vectorised
-        piece = min(lanes, self.scalars.native(line)) * self.scalars.element(place)
-        return split(self.nest, place, loop.name, piece, int(self.machine.figure("line_bytes")))
 
     @kept_property
     def _written(self) -> frozenset[str]:
@@ -274,7 +277,7 @@ class Straight:
             step = stride(self.nest, place, line.lane.name)
             if step == 1:
                 loads = count * self._pieces(line)
-                counts.split_loads += loads * self._split(line, place) if repeated else 0.0
+                counts.split_loads += loads * self.scalars.split(line, place, self.block.loop, self.vectorised) if repeated else 0.0
             elif line.is_transposed:
                 moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
@@ -284,11 +287,14 @@ class Straight:
             loads = count / self.vectorised
             if self.summed == 1:
                 loads /= self.scalars.joined(line) if line.distinct(place) > 1 and self.scalars.is_joined(line, place) else 1
+                if self.own.are_there and self.vectorised > 1 and stride(self.nest, place, loop.name) != 1:
+                    loads = 0.0
+                    counts.gathered += self.own.gathered(place, count)
             elif stride(self.nest, place, loop.name) != 1:
                 loads = 0.0
                 counts.gathered += count / self.sums.shared(place, self._written)
             if self.vectorised > 1 and stride(self.nest, place, loop.name) == 1:
-                counts.split_loads += loads * self._split(line, place)
+                counts.split_loads += loads * self.scalars.split(line, place, self.block.loop, self.vectorised)
         if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
             counts.other += count
         if repeated:
@@ -325,7 +331,7 @@ class Straight:
             counts.narrow_lane_stores += 0.0 if line.width > self.scalars.native(line) // 2 else alone
         counts.stores += stores
         counts.narrow_stores += narrow
-        counts.split_stores += stores * self._split(line, target) if lanes > 1 else 0.0
+        counts.split_stores += stores * self.scalars.split(line, target, self.block.loop, self.vectorised) if lanes > 1 else 0.0
         counts.update(count * pieces * (line.is_vector and step == 1 and line.statement.reduce is not None), is_narrow=narrow > 0)
 
     @staticmethod
@@ -414,7 +420,7 @@ class Straight:
         for line in self._reducing(loop):
             each = self.machine.seconds("memory_chain") if self.spilled else self._latency(line)
             longest = max(longest, line.copies / line.distinct(line.statement.target) * each)
-        own = self.issued * self.block.trips * self._continued
+        own = self.issued * self.block.trips * self.sums.continued
         return self.block.trips * self._seen(longest, own + between) if longest else 0.0
 
     def _apart(self, between: float) -> float:
@@ -423,34 +429,22 @@ class Straight:
         """
         loop, longest = self.block.loop, 0.0
         for line in self.block.lines:
-            if line.statement.reduce is None or (loop is not None and loop.name not in line.statement.target.loops):
+            if line.statement.reduce is None or not (loop is None or self.own.has(line)):
                 continue
             folded = self.scalars.folded(line)
             updates = math.log2(folded) + 1 if folded > 1 else line.copies / line.distinct(line.statement.target)
             longest = max(longest, updates * self._register_latency(line)) if updates > 1 else longest
-        return self.block.trips * self._seen(longest, self.issued + (0.0 if loop else between)) if longest else 0.0
+        lanes = self.vectorised
+        return self.block.trips / lanes * self._seen(longest, self.issued * lanes + (0.0 if loop else between)) if longest else 0.0
 
     def _seen(self, waiting: float, operations: float) -> float:
         """Seconds that so much waiting takes, once in so many operations: what follows it starts as soon as the core sees it."""
         return waiting / (1 + self.machine.figure("lookahead_operations") / max(1.0, operations))
 
-    @property
-    def _continued(self) -> float:
-        """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
-        sums = {line.statement.target.source for line in self.block.lines if line.statement.reduce is not None}
-        starts = [(loops, s.first) for loops, s in self.nest.points if s.role == "init" and s.target.source in sums]
-        around = {loop.name for loops, first in starts for loop in loops if loop.name not in first}
-        count = 1.0
-        for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
-            if loop.name in around or not any(self._reducing(loop)):
-                break
-            count *= average_trips(loop, self.block.above[:depth])
-        return count
-
     def _latency(self, line: CodeLine) -> float:
         """Seconds from one update of an accumulator to the next."""
         if line.statement.target.source not in self.registers and not self._is_promoted(line):
-            split = self._split(line, line.statement.target) if line.is_vector else 0.0
+            split = self.scalars.split(line, line.statement.target, self.block.loop, self.vectorised) if line.is_vector else 0.0
             return self.sums.cut.latency(line, split, self._register_latency(line))
         return self._register_latency(line)
 
@@ -491,7 +485,8 @@ class Straight:
 
     def _reducing(self, loop: For) -> Iterator[CodeLine]:
         for line in self.block.lines:
-            if line.statement.reduce is not None and loop.name not in line.statement.target.loops:
+            goes_on = loop is not self.block.loop or not self.own.has(line)
+            if line.statement.reduce is not None and loop.name not in line.statement.target.loops and goes_on:
                 yield line
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....schedule.statement import Place
-from ....schedule.tree.nest import Nest
-from ..basic_blocks import CodeLine, stride
+from ....schedule.tree.nest import For, Nest
+from ..basic_blocks import CodeLine, split, stride
 from ..machine import Machine
 
 MOST_ELEMENTS = 1024
@@ -44,6 +44,15 @@ class ScalarVectors:
         """Bytes of an element."""
         known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
         return int(np.dtype(known.dtype).itemsize)
+
+    def split(self, line: CodeLine, place: Place, loop: For | None, vectorised: int) -> float:
+        """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell. They
+        are lanes of the text, or so many iterations of the block's ``loop``.
+        """
+        along = line.lane or loop
+        assert along is not None
+        piece = min(line.width if line.lane is not None else vectorised, self.native(line)) * self.element(place)
+        return split(self.nest, place, along.name, piece, int(self.machine.figure("line_bytes")))
 
     def joined(self, line: CodeLine) -> int:
         """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
-from ..basic_blocks import BasicBlock, stride, trips
+from ..basic_blocks import BasicBlock, average_trips, stride, trips
 from ..machine import Machine
 from ..value_operations import CodeCounts
 from .cut_sums import CutSums
@@ -68,6 +68,19 @@ class SumVectors:
         count, most = 1.0, self.machine.figure("written_out_sums")
         for loop in self.block.above[:-1] if place.source not in self.nest.tiles else ():
             count *= _sharing(loop, place) if count * _sharing(loop, place) <= most else 1
+        return count
+
+    @property
+    def continued(self) -> float:
+        """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
+        adding = [line.statement.target for line in self.block.lines if line.statement.reduce is not None]
+        starts = [(loops, s.first) for loops, s in self.nest.points if s.role == "init" and s.target.source in {t.source for t in adding}]
+        around = {loop.name for loops, first in starts for loop in loops if loop.name not in first}
+        count = 1.0
+        for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
+            if loop.name in around or all(loop.name in target.loops for target in adding):
+                break
+            count *= average_trips(loop, self.block.above[:depth])
         return count
 
     @property

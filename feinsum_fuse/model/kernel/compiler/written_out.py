@@ -42,7 +42,7 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
         child = node.body[0]
         if not isinstance(child, For) or child.binding != "loop" or not _goes_on(child, node) or copies(child) > most:
             return (node,)
-        return (node.around((_unrolled(child),)),)
+        return (node.around((unrolled(child),)),)
 
     return nest.replace(body=rebuilt(nest.body, written))
 
@@ -58,9 +58,9 @@ def _is_known(nest: Nest, lane: For, unrolled: frozenset[str]) -> bool:
     return all(names and unrolled >= names for names in deciding) and all(stride(nest, s.target, lane.name) == 1 for _, s in lane.points)
 
 
-def _unrolled(node: NestItem) -> NestItem:
+def unrolled(node: NestItem) -> NestItem:
     """A loop with all loops in it unrolled; lanes stay lanes."""
     if isinstance(node, Statement):
         return node
-    inner = node.around(tuple(map(_unrolled, node.body)))
+    inner = node.around(tuple(map(unrolled, node.body)))
     return inner if node.binding != "loop" else inner.changed(binding="unroll")

@@ -1,0 +1,46 @@
+"""Sums that each iteration of a loop over scalars has for itself: compilers write out short ones, and make vectors of the loop around."""
+
+from __future__ import annotations
+
+import pytest
+
+from feinsum_fuse.formats.spec import Spec
+from tests.model.test_each_term import mapped, seconds, with_variables
+
+SLOW = 1e-6
+WRITTEN_OUT = {"written_out_sums": 32.0, "issue_seconds": 1e-13}
+
+
+def neighbours(steps: int, matrix: str = "A[k, m]", many: int = 64) -> Spec:
+    """So many sums beside one another, each of so many steps and in a register of its own."""
+    return with_variables(
+        mapped(
+            f"{{rank_sizes: {{M: {many}, N: 16, K: {steps}}}, bits_per_value: {{All: 32}}, einsums: ['Z[n, m] = {matrix} * B[n, k]']}}",
+            "[A, B, Z]",
+            "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+            "  - !Storage {component: Register, tensors: [Z]}\n  - !Temporal {rank_variable: k, tile_shape: 1}",
+        ),
+        launch_seconds=1e-9,
+    )
+
+
+def test_short_sums_are_written_out_and_become_those_of_vectors() -> None:
+    """Of 32 steps, which the compiler writes out, and not of 64: eight neighbours are loaded at once."""
+    assert seconds(neighbours(32), **WRITTEN_OUT) < seconds(neighbours(32)) / 4
+    assert seconds(neighbours(64), **WRITTEN_OUT) == pytest.approx(seconds(neighbours(64), issue_seconds=1e-13))
+
+
+def test_what_such_sums_read_of_rows_is_gathered() -> None:
+    assert seconds(neighbours(8, "A[m, k]"), **WRITTEN_OUT, gathered_seconds=SLOW) == pytest.approx(16 * 64 * 8 * SLOW, rel=0.01)
+    assert seconds(neighbours(8), **WRITTEN_OUT, gathered_seconds=SLOW) < SLOW, "neighbours are not"
+
+
+def test_what_is_left_over_of_such_sums_takes_a_vector_too() -> None:
+    slow = {**WRITTEN_OUT, "load_seconds": SLOW, "split_load_seconds": SLOW}
+    assert seconds(neighbours(8, many=57), **slow) == pytest.approx(seconds(neighbours(8, many=64), **slow), rel=0.01)
+
+
+def test_chains_of_such_sums_are_seen_beside_one_another() -> None:
+    """Eight additions wait for one another in each vector, not in each of its elements, and not for those of the vector before."""
+    slow = {**WRITTEN_OUT, "multiply_add_latency_seconds": SLOW, "lookahead_operations": 1e-9}
+    assert seconds(neighbours(8), **slow) == pytest.approx(16 * 64 / 8 * 8 * SLOW, rel=0.01)
