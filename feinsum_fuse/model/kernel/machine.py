@@ -198,6 +198,11 @@ class Machine:
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
         return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
 
+    def beside(self, name: str) -> float:
+        """Seconds of one call on a scalar where other operations are done beside it: what a loop loads and stores is none of it."""
+        each = self.function(name, 1)
+        return min(each, self.variable(f"{_priced(name)[0]}_scalar_seconds", each))
+
     def chain(self, name: str, lanes: int) -> float:
         """Seconds of one call of a function that waits for the one before: at least those of one that waits for none."""
         each = self.function(name, lanes)

@@ -92,7 +92,7 @@ class Straight:
             self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
         ]
-        working = max(max(ports) + self.functions, self._counts.dividing)
+        working = max(max(ports) + self.functions, self._counts.dividing, self._counts.looped)
         return math.hypot(working, self._waiting_calls)
 
     @kept_property
@@ -247,6 +247,8 @@ class Straight:
                 seconds = times / self._pieces(line) * self.machine.looped(name)
             else:
                 seconds = times * self.machine.function(name, lanes)
+                if lanes == 1 and not is_call(name) and not is_divided(name):
+                    counts.looped, seconds = counts.looped + seconds, times * self.machine.beside(name)
             if is_divided(name):
                 counts.dividing += seconds
                 counts.other += times

@@ -179,6 +179,8 @@ class CodeCounts:
     narrow_stores: float = 0.0
     """Stores of half a vector or less."""
     functions: float = 0.0
+    looped: float = 0.0
+    """Seconds of loops over scalars of functions that are a few instructions, with the loads and stores of such a loop."""
     dividing: float = 0.0
     """Seconds of divisions and roots, by a unit that works beside the others."""
     loads: float = 0.0

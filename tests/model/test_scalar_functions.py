@@ -1,0 +1,24 @@
+"""Functions of scalars that are a few instructions: what a loop over them loads and stores is done beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.test_each_term import mapped, seconds, with_variables
+
+
+def test_loops_over_short_functions_hide_what_they_load() -> None:
+    """A loop takes what the probe's loop took, whose load and store are in it; with more beside it what the function and that take."""
+    largest = with_variables(
+        mapped(
+            "{rank_sizes: {M: 16, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = max(A[m, n], B[m, n])']}",
+            "[A, B, Z]",
+            "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}",
+        ),
+        launch_seconds=1e-12,
+        issue_seconds=1e-13,
+        max_scalar_seconds=2e-8,
+        max_loop_seconds=3e-8,
+    )
+    assert seconds(largest, load_seconds=4e-9) == pytest.approx(16 * 64 * 3e-8, rel=0.01)
+    assert seconds(largest, load_seconds=1e-8) == pytest.approx(16 * 64 * (2e-8 + 2 * 1e-8), rel=0.01)
