@@ -157,8 +157,8 @@ def part_held(some: Iterable[Held]) -> float:
 
 
 def best_tail(found: Sequence[Residual]) -> float:
-    """The greatest tail with which intervals from the other workloads still hold the part that is wanted of one that is left out, those with
-    noise among them: workloads differ, so it is less than a tenth.
+    """The greatest tail with which intervals from the other workloads still hold the part that is wanted of one that is left out, those
+    with noise among them: workloads differ, so it is less than a tenth.
     """
     first = bisect_left(TAILS, -WANTED, key=lambda tail: -part_held(held(found, tail)))
     return TAILS[max(0, first - 1)]

@@ -26,13 +26,13 @@ RESIDUALS: dict[str, Residuals] = {
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 4,856 mappings of 70 workloads measured on two Zen 4, a Zen 5 (the second Zen 4
-and the Zen 5 on PoCL and on Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each set. Workloads whose times are
-not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A time is known as well as its
-runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in between counts. Each workload
-weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 15 % in all are left out: with these the
-intervals that the other workloads make hold eight tenths of a workload, the mean over all of them, those with noise too. The noise of the calibration is among
-them.
+``python -m benchmarks.fidelity residuals`` prints them from 4,856 mappings of 70 workloads measured on two Zen 4, a Zen 5 (the second Zen
+4 and the Zen 5 on PoCL and on Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each
+set. Workloads whose times are not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A
+time is known as well as its runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in
+between counts. Each workload weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 15 % in all are
+left out: with these the intervals that the other workloads make hold eight tenths of a workload, the mean over all of them, those with
+noise too. The noise of the calibration is among them.
 """
 
 
