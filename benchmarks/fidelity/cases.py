@@ -82,8 +82,8 @@ NOT_LOOKED_AT = (
     *("turned_batch", "mttkrp_last", "gated_conv1d", "rowwise_gated"),
     *("sink_softmax", "instance_norm", "multi_query_decoding", "few_vectors"),
 )
-"""Workloads M: these kinds in forms that none of I to L has, sizes drawn; for both runtimes on the processor of sets K and L. Their
-mappings are chosen as set I's were."""
+"""Workloads M: these kinds in forms that none of I to L has, sizes drawn; judged once on both runtimes on the processor of sets K and L,
+not looked at otherwise. Their mappings are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
