@@ -4,7 +4,8 @@
 the child beside it: a pipe for its number and how it ended, standard input, output and error. See :mod:`tests.forked_children`.
 
 PoCL reads its library of functions (7 MB) for a process's first kernel, which takes longer than most kernels. So a child that has ended
-its job as it should gets the next one, of a program that it has not met: what PoCL remembers of a kernel it does not write again.
+its job as it should gets the next one. What PoCL remembers of a kernel it does not write again: a program that is to be written into a cache
+of its own is no job for a child that has met it, or that may have.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MOST_MET = 100
 MOST_IDLE = 2
 CACHE = "POCL_CACHE_DIR"
 """PoCL reads it once in a process."""
+UNKNOWN = ""
+"""The programs that a child is told of while it is at work."""
 
 
 class _Ended(BaseException):
@@ -91,9 +94,12 @@ class _Server:
         if not message:
             return False
         answers, *standard = files
-        program = _program(json.loads(message))
-        idle = [child for child in self.children if child.answers is None and (not program or program not in child.met)]
-        (idle[0] if idle else self.fork()).start(message, answers, standard, program)
+        request = json.loads(message)
+        program = _program(request)
+        hinders = {program, UNKNOWN} if program != UNKNOWN and CACHE in request["environment"] else set()
+        idle = [child for child in self.children if child.answers is None and not hinders & child.met]
+        child = max(idle, key=lambda child: UNKNOWN in child.met) if idle else self.fork()
+        child.start(message, answers, standard, program)
         for file in standard:
             os.close(file)
         return True
@@ -108,7 +114,7 @@ class _Server:
             self.drop(child)
             return
         child.end(int(answer))
-        idle = sorted((other for other in self.children if other.answers is None), key=lambda other: len(other.met))
+        idle = sorted((other for other in self.children if other.answers is None), key=lambda other: (UNKNOWN in other.met, len(other.met)))
         for other in idle:
             if other in idle[MOST_IDLE:] or len(other.met) >= MOST_MET:
                 self.drop(other)
@@ -141,9 +147,9 @@ class _Server:
 
 
 def _program(request: dict[str, Any]) -> str:
-    """The program that a job is to compile into a cache of its own; nothing for one that does not, or is told of programs later."""
+    """The program of a job."""
     executable = json.loads(Path(request["job"], "job.json").read_text()).get("executable")
-    return str(json.loads(executable)["source"]) if executable and CACHE in request["environment"] else ""
+    return str(json.loads(executable)["source"]) if executable else UNKNOWN
 
 
 def _work(link: socket.socket, cache: Path) -> None:
