@@ -4,8 +4,8 @@
 the child beside it: a pipe for its number and how it ended, standard input, output and error. See :mod:`tests.forked_children`.
 
 PoCL reads its library of functions (7 MB) for a process's first kernel, which takes longer than most kernels. So a child that has ended
-its job as it should gets the next one. What PoCL remembers of a kernel it does not write again: a program that is to be written into a cache
-of its own is no job for a child that has met it, or that may have.
+its job as it should gets the next one. What PoCL remembers of a kernel it does not write again: a program that is to be written into a
+cache of its own is no job for a child that has met it, or that may have.
 """
 
 from __future__ import annotations
