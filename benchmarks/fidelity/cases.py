@@ -78,12 +78,18 @@ DRAWN_LAST = (
 )
 """Workloads L: these kinds in forms that none of I, J and K has, sizes drawn; judged once on both runtimes on the processor of set K,
 looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_AFTERWARDS = (
     *("turned_batch", "mttkrp_last", "gated_conv1d", "rowwise_gated"),
     *("sink_softmax", "instance_norm", "multi_query_decoding", "few_vectors"),
 )
 """Workloads M: these kinds in forms that none of I to L has, sizes drawn; judged once on both runtimes on the processor of sets K and L,
-not looked at otherwise. Their mappings are chosen as set I's were."""
+looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT = (
+    *("interleaved_product", "diagonal_product", "residual_conv", "biased_gated"),
+    *("middle_softmax", "column_norm", "batched_decoding", "low_rank_matvec"),
+)
+"""Workloads N: these kinds in forms that none of I to M has, sizes drawn; for both runtimes on the processor of sets K to M. Their
+mappings are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -97,9 +103,10 @@ SETS = {
     "workloads of these kinds in other forms": OTHER_FORMS,
     "workloads of these kinds on another processor": ANOTHER_PROCESSOR,
     "workloads of these kinds drawn once more": DRAWN_LAST,
+    "workloads of these kinds drawn after those": DRAWN_AFTERWARDS,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLM"
+LETTERS = "ABCDEFGHIJKLMN"
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""

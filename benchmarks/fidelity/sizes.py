@@ -1,4 +1,4 @@
-"""The sizes of sets I to M, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to N, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -58,6 +58,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "instance_norm": {"B": (4, 16), "C": (20, 80), "S": (400, 3000)},
         "multi_query_decoding": {"H": (6, 30), "P": (1000, 6000), "E": (40, 160)},
         "few_vectors": {"V": (2, 8), "M": (400, 2000), "K": (400, 2000)},
+    },
+    2616: {
+        "interleaved_product": {"A": (30, 120), "C": (20, 80), "D": (8, 32), "K": (16, 64), "L": (6, 24)},
+        "diagonal_product": {"M": (100, 400), "N": (100, 400), "K": (100, 400)},
+        "residual_conv": {"N": (1, 4), "C": (16, 64), "Y": (20, 60), "X": (20, 60)},
+        "biased_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "middle_softmax": {"B": (4, 16), "N": (100, 400), "C": (40, 200)},
+        "column_norm": {"M": (400, 3000), "N": (150, 1200)},
+        "batched_decoding": {"B": (2, 8), "H": (4, 12), "P": (300, 1500), "E": (40, 130)},
+        "low_rank_matvec": {"M": (400, 2500), "K": (400, 2500), "R": (8, 32)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
