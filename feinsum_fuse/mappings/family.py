@@ -124,7 +124,7 @@ class Family:
         """The rules, and what to try in turn where a device refuses what they give: less fusion, fewer or no lanes, no groups."""
         width, budget = self._width(), self._budget()
         for lanes, sums in dict.fromkeys(((width.usual, True), (width.usual, False), (1, False))):
-            for share in budget.options[:3]:
+            for share in budget.options[: budget.options.index(0) + 1]:
                 yield Given({"width": lanes, "budget": share, "sums": sums})
         yield Given({"width": 1, "budget": 0, "groups": False})
 
@@ -139,8 +139,11 @@ class Family:
         return self._plans[decided]
 
     def _budget(self) -> Choice[int]:
-        usual = min(int(BUDGET * self.target.core_cache_bytes), self.target.limits.local_bytes * 3 // 4)
-        return Choice.of("budget", "", usual, (usual // 4, 0, usual // 8))
+        cached = int(BUDGET * self.target.core_cache_bytes)
+        held = min(cached, self.target.limits.local_bytes * 3 // 4)
+        # In passes a group holds less than all of its rows; where it does not, and local memory is too small, the device's refusal says so.
+        usual = held if self.components.on_items else cached
+        return Choice.of("budget", "", usual, (held, held // 4, 0, held // 8))
 
     def _width(self) -> Choice[int]:
         usual = self._widest

@@ -128,6 +128,17 @@ def test_limits_are_kept() -> None:
     ff.lower(default_spec(cascade, tight), tight)
 
 
+def test_einsums_whose_rows_do_not_all_lie_in_local_memory_are_fused_in_passes() -> None:
+    """16 rows of T take 216 KiB, of which a group holds one."""
+    einsums = ["T[c,p,q] = X[c, H: p+r, W: q+s] * D[c,r,s]", "Y[o,p,q] = T[c,p,q] * F[o,c]"]
+    sizes = {"O": 88, "C": 72, "P": 47, "Q": 47, "H": 49, "W": 49, "R": 3, "S": 3}
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, limits=DeviceLimits(local_bytes=256 << 10))
+    tight = replace(target, limits=DeviceLimits(local_bytes=8 << 10))
+    fused, apart = (str(default_mapping(ff.cascade(einsums, sizes=sizes), target=one)) for one in (target, tight))
+    assert "Scratchpad holds T" in fused
+    assert "Scratchpad holds T" not in apart
+
+
 def test_mapping_fits_the_cascades_workload() -> None:
     cascade = ff.cascade(ATTENTION, sizes={"H": 2, "M": 64, "P": 64, "E": 16, "F": 16})
     spec = default_spec(cascade)
