@@ -1,5 +1,6 @@
 /* A row at a time, which stays in the nearest cache: its largest number, exponentials beside their sums, the division. Four vectors at once
-   keep the arithmetic busy; what is behind the last four is done a vector at a time, the last one with lanes switched off. */
+   keep the arithmetic busy; what is behind the last four is done a vector at a time, the last one with lanes switched off. Quotients are
+   rounded as divisions are, as ours: by the inverse, which would take 0.92 of the time, 41 / 41 is less than 1. */
 #define WHOLE (P / 64 * 64)
 #define BLOCK 16
 
@@ -30,9 +31,9 @@ __kernel void softmax(__global float const *restrict S, __global float *restrict
       NEAR16(near + PLACE(v, P)) = one;
       sum[0] += LANE + PLACE(v, P) >= 16 * v ? one : (float16)(0.0f);
     }
-    float part = 1.0f / sum16(sum[0] + sum[1] + (sum[2] + sum[3]));
+    float total = sum16(sum[0] + sum[1] + (sum[2] + sum[3]));
     for (int p = 0; p < WHOLE; p += 64)
-      UNROLLED for (int n = 0; n < 4; ++n) STORE16(y + p + 16 * n, part * NEAR16(near + p + 16 * n));
-    for (int v = WHOLE / 16; v < VECTORS(P); ++v) STORE16(y + PLACE(v, P), part * NEAR16(near + PLACE(v, P)));
+      UNROLLED for (int n = 0; n < 4; ++n) STORE16(y + p + 16 * n, NEAR16(near + p + 16 * n) / total);
+    for (int v = WHOLE / 16; v < VECTORS(P); ++v) STORE16(y + PLACE(v, P), NEAR16(near + PLACE(v, P)) / total);
   }
 }
