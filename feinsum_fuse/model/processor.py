@@ -117,8 +117,8 @@ DIVISION_CYCLES = (5.0, 5.0)
 def starting_seconds(arch: Arch, kernels: float, groups: float, working: float, *, cold: bool = False) -> float:
     """Seconds that starting kernels and work-groups adds to one run as it is measured, of a program that works for so many seconds.
 
-    A kernel behind another costs ``warm_launch_seconds`` (``launch_seconds`` where the architecture does not say), one on an idle device
-    ``launch_seconds``. The latter is paid once in a sample: by each run of a cold one, else by as many runs together as a sample holds.
+    A kernel behind another costs ``warm_launch_seconds`` (``launch_seconds`` where the architecture does not say), one whose end is waited
+    for ``launch_seconds``. The latter is paid once in a sample: by each run of a cold one, else by as many runs together as a sample holds.
     """
     known = arch.variables
     first = float(known.get("launch_seconds", 0.0))

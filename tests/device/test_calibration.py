@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import shutil
+import time
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches
 from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
 from feinsum_fuse.device.calibration.core_probes import CoreBench, written
-from feinsum_fuse.device.calibration.probes import Bench, Rate, sample_in_turns, usual_length
+from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
 from feinsum_fuse.formats.arch import Compute, Container, Memory
@@ -160,6 +161,15 @@ def test_launches_behind_one_another_are_probed() -> None:
     assert probe.launches
     sample_in_turns([probe], 0.02)  # on a busy machine a first sample may look long enough
     assert probe.repeats > 1 and probe.seconds
+
+
+def test_a_single_launch_is_sampled_behind_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes behind other probes wakes threads first: no kernel of a measurement does, nor does one of a probe that repeats."""
+    probe = Bench(find_device(), "float32", 4).empty(1)
+    pauses = [0.02, 0.0]
+    monkeypatch.setattr(Probe, "run", lambda self, repeats: time.sleep(pauses.pop(0)))
+    assert probe.sample() < 0.02
+    assert pauses == []
 
 
 def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

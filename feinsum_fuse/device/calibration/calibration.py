@@ -57,8 +57,8 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     (local memory), Register (private memory), the fanout Lane, and MAC. On others than CPUs lanes are work-items, which hold registers
     together.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
-    ``arch.variables`` holds what has no component: ``launch_seconds`` of a kernel on an idle device and ``warm_launch_seconds`` of one
-    behind another, ``group_seconds``, ``line_bytes``, ``vector_registers``, the ``..._seconds`` of one core's operations
+    ``arch.variables`` holds what has no component: ``launch_seconds`` of a kernel whose end is waited for and ``warm_launch_seconds`` of
+    one behind another, ``group_seconds``, ``line_bytes``, ``vector_registers``, the ``..._seconds`` of one core's operations
     (:mod:`feinsum_fuse.device.calibration.core_probes`), rates by type, how many cores' worth of work 1, 2, 4 cores and so on do at the
     same time (``cores_together_...``), and with ``quick=False`` what one unit does a second: scalars loaded into all lanes, lines read for
     one element, and bytes alone at each level.
@@ -274,15 +274,14 @@ class _Session:
 
     def variables(self) -> dict[str, float]:
         """Costs and rates that no component carries."""
-        launch = sorted(self.probes["launch"].seconds)
-        many = min(self.probes["launch_many"].seconds)
+        launch, many = (min(self.probes[name].seconds) for name in ("launch", "launch_many"))
         found = target(self.bench.device)
         least_groups, most_groups = found.group_parts
         result = {
             "assumed_energies": 1.0,
-            "launch_seconds": launch[len(launch) // 2],
+            "launch_seconds": 1 / self.rate("launch").value,
             "warm_launch_seconds": 1 / self.rate("launches").value,
-            "group_seconds": max(0.0, (many - launch[0]) / self.many),
+            "group_seconds": max(0.0, (many - launch) / self.many),
             "multiply_add_latency_seconds": 1 / self.rate("chained").value,
             "line_bytes": self.bench.line,
             "least_groups_at_once": least_groups,

@@ -160,10 +160,12 @@ class Probe:
         return True
 
     def sample(self) -> float:
-        """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches."""
+        """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches, and wakes threads
+        that slept meanwhile. What a launch takes counts in all samples, and is taken from all of them.
+        """
         if self.between is not None:
             self.between.run(1)
-        if self.repeats > 1 or self.between is not None:
+        if self.repeats > 1 or not self.may_repeat:
             self.run(1)
         start = time.perf_counter()
         self.run(self.repeats)
