@@ -7,7 +7,9 @@ discontinuous Galerkin), pytato (what it generates for array programs), grudge a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +28,14 @@ class Case:
     """``name: length, ...`` for each, separated by semicolons; a length may be the name of a symbolic one."""
     dtype: str = "float64"
 
+    def resized(self, lengths: Mapping[int, int]) -> Case:
+        """The kernel with other lengths, by those that it has; what is missing stays."""
+
+        def other(text: str) -> str:
+            return re.sub(r"\b\d+\b", lambda number: str(lengths.get(int(number[0]), number[0])), text)
+
+        return replace(self, domain=other(self.domain), arrays=other(self.arrays))
+
     def kernel(self) -> lp.TranslationUnit:
         """The kernel as it is written, on one work-item."""
         arguments: list[Any] = []
@@ -41,26 +51,88 @@ class Case:
         return lp.make_kernel(self.domain, self.text, [*arguments, ...], lang_version=(2018, 2), name=self.name, assumptions=positive)
 
 
+def _longest(entry: lp.LoopKernel, insn: lp.InstructionBase, without: frozenset[str] = frozenset()) -> list[str]:
+    """The loops over an instruction's results from the longest; none if it runs inside loops that are bound already."""
+    loops = sorted(insn.within_inames - without, key=lambda iname: (-int(entry.get_constant_iname_length(iname)), iname))
+    return loops if len(loops) == len(insn.within_inames) else []
+
+
+def _one_after_another(kernel: lp.TranslationUnit, entry: lp.LoopKernel) -> lp.TranslationUnit:
+    """Kernels of their own for instructions that share no loop."""
+    for first, second in pairwise(entry.instructions):
+        if not first.within_inames & second.within_inames:
+            kernel = lp.add_barrier(kernel, f"id:{first.id}", f"id:{second.id}")
+    return kernel
+
+
 def parallelised(kernel: lp.TranslationUnit) -> lp.TranslationUnit:
     """What a compiler does to any kernel: the longest loop over each result on groups of 64 work-items, the next one on groups.
 
     As arraycontext's ``PyOpenCLArrayContext`` does with loops over elements and degrees of freedom.
     """
     entry = kernel.default_entrypoint
-    bound: set[str] = set()
+    bound: frozenset[str] = frozenset()
     for insn in entry.instructions:
-        loops = sorted(insn.within_inames - bound, key=lambda iname: (-int(entry.get_constant_iname_length(iname)), iname))
+        loops = _longest(entry, insn, bound)
         bound |= insn.within_inames
-        if len(loops) < len(insn.within_inames):
-            continue  # it runs inside loops that are bound already
         if len(loops) > 1:
             kernel = lp.tag_inames(kernel, {loops[1]: "g.1"})
-        kernel = lp.split_iname(kernel, loops[0], 64, outer_tag="g.0", inner_tag="l.0")
-    for first, second in pairwise(entry.instructions):
-        if first.within_inames & second.within_inames:
+        if loops:
+            kernel = lp.split_iname(kernel, loops[0], 64, outer_tag="g.0", inner_tag="l.0")
+    return _one_after_another(kernel, entry)
+
+
+def on_lone_items(kernel: lp.TranslationUnit) -> lp.TranslationUnit:
+    """A group of one work-item for each iteration of the longest loop over each result, which has all other loops."""
+    entry = kernel.default_entrypoint
+    bound: frozenset[str] = frozenset()
+    for insn in entry.instructions:
+        loops = _longest(entry, insn, bound)
+        bound |= insn.within_inames
+        if loops:
+            kernel = lp.tag_inames(kernel, {loops[0]: "g.0"})
+    return _one_after_another(kernel, entry)
+
+
+def on_squares(kernel: lp.TranslationUnit) -> lp.TranslationUnit | None:
+    """Groups of 16 by 16 work-items over the last two loops over each result, as loopy's tutorial has them; ``None`` where one has a
+    single loop."""
+    entry = kernel.default_entrypoint
+    bound: frozenset[str] = frozenset()
+    for insn in entry.instructions:
+        loops = _longest(entry, insn, bound)
+        if not loops:
             continue
-        kernel = lp.add_barrier(kernel, f"id:{first.id}", f"id:{second.id}")
-    return kernel
+        bound |= insn.within_inames
+        assignee = insn.assignees[0].index_tuple
+        last = [str(index) for index in assignee if str(index) in insn.within_inames][-2:]
+        if len(last) < 2:
+            return None
+        for axis, loop in enumerate(reversed(last)):
+            kernel = lp.split_iname(kernel, loop, 16, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    return _one_after_another(kernel, entry)
+
+
+def unrolled(kernel: lp.TranslationUnit) -> lp.TranslationUnit | None:
+    """On groups of 64 work-items, and four steps of the longest loop of each sum written out; ``None`` where nothing is summed."""
+    entry = kernel.default_entrypoint
+    found = parallelised(kernel)
+    summed = [insn.reduction_inames() for insn in entry.instructions if insn.reduction_inames()]
+    for loops in summed:
+        longest = max(loops, key=lambda iname: (int(entry.get_constant_iname_length(iname)), iname))
+        found = lp.split_iname(found, longest, 4, inner_tag="unr")
+        found = lp.prioritize_loops(found, f"{longest}_outer,{longest}_inner")
+    return found if summed else None
+
+
+SCHEDULES: dict[str, Callable[[lp.TranslationUnit], lp.TranslationUnit | None]] = {
+    "as written": lambda kernel: kernel,
+    "on groups": parallelised,
+    "lone items": on_lone_items,
+    "squares": on_squares,
+    "unrolled": unrolled,
+}
+"""What people do to these kernels; ``None`` where one cannot be done to a kernel."""
 
 
 def _product(name: str, m: int, n: int, k: int, text: str, arrays: str, dtype: str = "float64") -> Case:

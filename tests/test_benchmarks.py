@@ -10,7 +10,7 @@ from pathlib import Path
 import pyopencl as cl
 import pytest
 
-from benchmarks import bytes, catalogue, kept_runs
+from benchmarks import bytes, catalogue, foreign_times, kept_runs
 from benchmarks.ceiling.mixes import disassembled
 from benchmarks.fidelity import cases, figures
 from feinsum_fuse.device.catalogue import devices, find_device
@@ -102,6 +102,30 @@ def test_the_suites_tables_have_the_results_that_are_committed(root: Path) -> No
     found = runpy.run_path(str(root / "doc" / "suite.py"))
     for name, folder in found["TABLES"].items():
         assert found["text_of"](folder) == (root / "doc" / name).read_text()
+
+
+def test_the_tables_of_kernels_of_others_have_the_results_that_are_committed(root: Path) -> None:
+    found = runpy.run_path(str(root / "doc" / "foreign.py"))
+    for name in found["TABLES"]:
+        assert found["text_of"](name) == (root / "doc" / name).read_text()
+
+
+def test_kernels_of_others_are_timed_as_loopy_writes_them() -> None:
+    """With guards where a length is no multiple of a group's, and as many groups as its author has asked for."""
+    kernel = dict(foreign_times.scheduled("matrix_vector", ["on groups"]))["on groups"]
+    found = foreign_times.as_loopy_writes_it(kernel, ["y"])
+    assert "if (1999 + -64 * gid(0) + -1 * lid(0) >= 0)" in found.source
+    assert (found.launches[0].global_size, found.launches[0].local_size) == ((2048,), (64,))
+
+
+def test_a_time_is_inside_an_interval_as_well_as_it_is_known() -> None:
+    """It is between the fastest run and what is faster by the noise."""
+    row = {"author": {"seconds": 1.1e-3, "noise": 0.2}, "ours": {"seconds": 1e-3, "noise": 0.0}}
+    row["predicted"] = {"seconds": 0.9e-3, "interval": [0.8e-3, 1e-3]}  # type: ignore[dict-item]
+    assert foreign_times.is_inside(row)
+    assert foreign_times.error(row) == pytest.approx(-0.18, abs=0.01)
+    row["author"]["noise"] = 0.05
+    assert not foreign_times.is_inside(row)
 
 
 def test_a_transform_is_compared_with_the_faster_of_tuned_and_default(tmp_path: Path) -> None:
