@@ -119,12 +119,16 @@ def starting_seconds(arch: Arch, kernels: float, groups: float, working: float, 
 
     A kernel behind another costs ``warm_launch_seconds`` (``launch_seconds`` where the architecture does not say), one whose end is waited
     for ``launch_seconds``. The latter is paid once in a sample: by each run of a cold one, else by as many runs together as a sample holds.
+
+    The host starts kernels while those before work. So they take as long as the host needs for all, or what they work and what the device
+    itself needs for each of them (``busy_launch_seconds``; as much as the host where the architecture does not say).
     """
     known = arch.variables
     first = float(known.get("launch_seconds", 0.0))
     behind = min(first, float(known.get("warm_launch_seconds", first)))
-    run = kernels * behind + groups * float(known.get("group_seconds", 0.0))
-    return run + (first - behind if kernels else 0.0) * (1.0 if cold else min(1.0, (working + run) / SAMPLE_SECONDS))
+    busy = min(behind, float(known.get("busy_launch_seconds", behind)))
+    run = max(kernels * behind - working, kernels * busy) + groups * float(known.get("group_seconds", 0.0))
+    return run + (first - busy if kernels else 0.0) * (1.0 if cold else min(1.0, (working + run) / SAMPLE_SECONDS))
 
 
 def runs_in_a_sample(seconds: float) -> float:

@@ -14,7 +14,7 @@ import pytest
 
 from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches
-from feinsum_fuse.device.calibration.calibration import OVERLAP, calibrate
+from feinsum_fuse.device.calibration.calibration import OVERLAP, SHORTLY, calibrate
 from feinsum_fuse.device.calibration.core_probes import CoreBench, written
 from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
@@ -59,6 +59,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     variables = calibrated.arch.variables
     assert 0 < variables["launch_seconds"] < 0.1
     assert 0 < variables["warm_launch_seconds"] < 0.1
+    assert 0 <= variables.get("busy_launch_seconds", 0) < 0.1
     assert variables["assumed_energies"] == 1
     assert 0 <= variables["lookahead_operations"] < 5000
     assert variables["vector_registers"] == target(find_device()).vector_registers
@@ -139,6 +140,13 @@ def test_unit_used_by_somebody_else_is_measured_alone() -> None:
     session.rate = lambda name: calibration.Rate(rates[name], 0)  # type: ignore[method-assign]
     assert session.of_one_unit("x") == 9.5
     assert session.of_one_unit("y") == 10
+
+
+def test_a_launch_behind_one_that_works_is_what_its_work_does_not_tell() -> None:
+    session = calibration._Session.__new__(calibration._Session)
+    seconds = {"launches busy 1": 1e-6 + 50e-6, "launches busy shortly": 1e-6 + 50e-6 / SHORTLY}
+    session.rate = lambda name: calibration.Rate(1 / seconds[name], 0)  # type: ignore[method-assign]
+    assert session.busy_launch_seconds() == pytest.approx(1e-6)
 
 
 def test_cores_that_work_together() -> None:

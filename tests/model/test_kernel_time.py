@@ -189,6 +189,17 @@ def test_starting_costs_what_a_sample_has() -> None:
     assert starting_seconds(arch, 0, 0, 1.0) == 0
 
 
+def test_the_host_starts_kernels_while_others_work() -> None:
+    arch = with_variables(product(4, 2), warm_launch_seconds=3e-6, busy_launch_seconds=1e-6).arch
+    assert arch is not None
+
+    def run(working: float) -> float:
+        return working + starting_seconds(arch, 2, 0, working) - 9e-6 * (max(6e-6, working + 2e-6)) / SAMPLE_SECONDS
+
+    assert run(1e-6) == pytest.approx(6e-6), "as long as the host needs for both"
+    assert run(100e-6) == pytest.approx(102e-6), "or as they work, with what the device needs for each"
+
+
 def test_groups_over_threads() -> None:
     assert [makespan(groups, 2, (32, 256)) for groups in (1, 2, 3, 4, 16)] == [1, 1, 2, 2, 8]
     assert makespan(10_000, 2, (32, 256)) < 1.1 * 10_000 / 2

@@ -22,7 +22,7 @@ from . import between_runs, foresight, sum_probes
 from .caches import Cache, caches
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
-from .probes import Bench, Probe, Rate, best_bench, sample_in_turns
+from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
 from .sum_probes import SumBench
 
 OVERLAP = "max(a.n_calls / a.throughput for a in actions)"
@@ -41,6 +41,9 @@ GROUPS_A_UNIT = 16
 """Work-groups of a probe that all units share: the last to end keeps the others waiting for a sixteenth at the most, and a unit that
 takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast
 with 1, 2, 4 and 64 of them, within 1 %."""
+SHORTLY = 5
+"""Into so many parts the work of a launch that is not empty is divided to tell it from the launch: some ten microseconds are left, in which
+a host starts several."""
 TIMES_WITHIN = 2
 """Times what the caches within hold that the groups of all units go through at once, where a memory beyond them is measured."""
 NEAR, NEAR_BYTES = "near", 16 << 10
@@ -107,6 +110,7 @@ class _Session:
         self.probes["launches"] = self.bench.launches(self.groups)
         if self.counts:
             self.probes |= {f"launches busy {count}": self.bench.busy_launches(count) for count in (1, self.units)}
+            self.probes["launches busy shortly"] = self.bench.busy_launches(1, BUSY // SHORTLY)
         if self.bench.group > 1:
             self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
@@ -265,6 +269,12 @@ class _Session:
         alone, together = (self.rate(f"multiply_adds_float32 {how}").value for how in ("alone", "together"))
         return max(0.0, every - one * self.units * alone / together)
 
+    def busy_launch_seconds(self) -> float:
+        """What a launch takes beside its own work behind one that works, which hides what the host does for it: that of some work and that
+        of a part of it, all else being the same."""
+        whole, part = (1 / self.rate(f"launches busy {name}").value for name in ("1", "shortly"))
+        return max(0.0, (SHORTLY * part - whole) / (SHORTLY - 1))
+
     def lookahead_operations(self) -> float:
         """How many operations ahead of one that waits others begin: sums of additions that wait for one another, each sum for none before
         it, take so much less than all their additions one after another.
@@ -307,6 +317,7 @@ class _Session:
             result |= dict(between_runs.figures(lambda name: self.rate(f"again {name}").value, memory))
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
+            result["busy_launch_seconds"] = self.busy_launch_seconds()
         result |= dict(self.together())
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in PROBE_KINDS:

@@ -335,10 +335,10 @@ class Bench:
         """Launches of so many groups that do nothing, one right behind another, and one wait for all of them."""
         return self._probe("probe_nothing", groups, 1, 1, groups * self._step, launches=True)
 
-    def busy_launches(self, groups: int) -> Probe:
-        """The same of groups that each compute for some ten microseconds: a unit that was idle begins later than one that goes on."""
+    def busy_launches(self, groups: int, steps: int = BUSY) -> Probe:
+        """The same of groups that each compute, for some ten microseconds: a unit that was idle begins later than one that goes on."""
         probe = self.probe(self._simple, "probe_mac", groups, 1, 1, groups * self._step, launches=True)
-        probe.kernel.set_arg(3, np.int32(BUSY))
+        probe.kernel.set_arg(3, np.int32(steps))
         return probe
 
 
