@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.components measure DEVICE.yaml [EXAMPLE/MAPPING ...]`` measures mappings that are not measured yet (or those that are
 named, again) with the file that ``calibrate`` wrote, one after another for at most ``--seconds``; ``report`` prints what was measured as
-one table.
+one table. ``--data`` names the file with a processor's: by default it is that of a Zen 5, ``components_data.zen4.json`` is that of a Zen 4.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def mappings() -> dict[str, tuple[Path, Path]]:
     }
 
 
-def known() -> dict[str, dict[str, Any]]:
+def known(data: Path) -> dict[str, dict[str, Any]]:
     """What was measured: EXAMPLE/MAPPING -> the kernels with something taken away."""
-    found: dict[str, dict[str, Any]] = json.loads(DATA.read_text()) if DATA.exists() else {}
+    found: dict[str, dict[str, Any]] = json.loads(data.read_text()) if data.exists() else {}
     return found
 
 
-def measure(device: Path, names: list[str], seconds: float) -> None:
+def measure(device: Path, names: list[str], seconds: float, data: Path) -> None:
     """Measure and keep; of what cannot be lowered or run, such as a mapping for another architecture, the reason is printed."""
     end = time.monotonic() + seconds
-    done = known()
+    done = known(data)
     for name in names or [name for name in mappings() if name not in done]:
         if time.monotonic() > end:
             break
@@ -52,12 +52,12 @@ def measure(device: Path, names: list[str], seconds: float) -> None:
         else:
             done[name] = found.to_json()
             print(f"{name}\n{found}\n", flush=True)
-        DATA.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n")
+        data.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n")
 
 
-def report() -> str:
+def report(data: Path) -> str:
     """A row for each mapping: the whole, and what each component costs, measured and predicted, as parts of the whole measured time."""
-    done = known()
+    done = known(data)
     ran = {name: {k["without"]: (k["measured"], k["predicted"]) for k in one["kernels"]} for name, one in done.items() if "kernels" in one}
     kinds = [kind for kind in dict.fromkeys(kind for kernels in ran.values() for kind in kernels) if kind != WHOLE]
     rows = []
@@ -82,14 +82,15 @@ def main() -> None:
     parser.add_argument("device", nargs="?", type=Path, help="the file that calibrate wrote; for measure")
     parser.add_argument("names", nargs="*", help="EXAMPLE/MAPPING; default: all that are not measured yet")
     parser.add_argument("--seconds", type=float, default=110.0, help="no mapping is begun after so many")
+    parser.add_argument("--data", type=Path, default=DATA, help="where what was measured is kept")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     if given.verb == "report":
-        print(report())
+        print(report(given.data))
     elif given.device is None:
         parser.error("measure needs the file that calibrate wrote")
     else:
-        measure(given.device, given.names, given.seconds)
+        measure(given.device, given.names, given.seconds, given.data)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ workloads ranks better; the other verbs measure.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 import warnings
 from pathlib import Path
 
+from .awake import awake
 from .cases import DATA, DEVELOPED, KNOWN, NOT_LOOKED_AT, Device
 
 WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
@@ -29,6 +31,7 @@ def main() -> None:
     parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot; figures: begin no workload after so many")
     parser.add_argument("--anew", action="store_true", help="figures: forget what is kept, which the model of another day may have said")
+    parser.add_argument("--awake", action="store_true", help="slot: keep virtual processors from being halted")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
@@ -75,7 +78,8 @@ def main() -> None:
         for case in cases:
             prepare(device, case, given.work, given.count)
     else:
-        print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
+        with awake() if given.awake else contextlib.nullcontext():
+            print(f"{slot(device, cases, given.work, given.seconds)} mappings are still to be timed")
 
 
 main()
