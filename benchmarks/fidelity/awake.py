@@ -1,8 +1,8 @@
 """Virtual processors that a host does not take away while they have nothing to do.
 
 A runtime whose threads sleep between kernels (PoCL) halts the processors that they wait on. A busy host gives such a one back after
-milliseconds only, and until then one core does the work of all: of 60 samples of 3 ms in a row, each after a pause of 0.2 s, 4 took twice as
-long on two cores of a Zen 4, and none with this.
+milliseconds only, and until then one core does the work of all: of 60 samples of 3 ms, each after a pause of 0.2 s, 4 took twice as long on
+two cores of a Zen 4, and none with this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ while os.getppid() == int(sys.argv[2]):
 
 @contextlib.contextmanager
 def awake() -> Iterator[None]:
-    """On each processor a process of the class that runs only where nothing else wants to (Linux's ``SCHED_IDLE``) does nothing, all the time."""
+    """On each processor a process that runs only where nothing else wants to (Linux's ``SCHED_IDLE``) does nothing, all the time."""
     spinning = [
         subprocess.Popen([sys.executable, "-I", "-c", _SPIN, str(processor), str(os.getpid())]) for processor in os.sched_getaffinity(0)
     ]
