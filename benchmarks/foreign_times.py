@@ -18,6 +18,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ from .foreign_cases import CASES, SCHEDULES, Case
 DATA = Path(__file__).with_name("foreign_data") / "times.json"
 DEVICES = ("epyc_zen4.4", "epyc_zen4_intel.3")
 """Calibrations of the day: PoCL, then Intel's runtime."""
+PROBED_SINCE = {"epyc_zen4_intel.3": {"items_in_a_vector": 16.0}}
+"""Figures that calibrations have now and these had not, as a later one saw them on the same machine."""
 EACH_S, LEAST, MOST = 0.2, 7, 20
 """Seconds of one program's samples, and how many these are."""
 AUTHOR, OURS = "author", "ours"
@@ -79,6 +82,13 @@ def scheduled(name: str, schedules: Sequence[str]) -> Iterator[tuple[str, lp.Tra
             yield schedule, kernel
 
 
+def calibrated(name: str) -> Spec:
+    """The device's calibration, without a workload."""
+    spec = ff.loads(Device(name).text)
+    assert spec.arch is not None
+    return spec.replace(arch=replace(spec.arch, variables={**spec.arch.variables, **PROBED_SINCE.get(name, {})}))
+
+
 def as_loopy_writes_it(kernel: lp.TranslationUnit, outputs: Sequence[str]) -> Executable:
     """The kernel in loopy's own OpenCL C, built as its executor builds it."""
     linear = lp.linearize(lp.preprocess_program(kernel.copy(target=lp.PyOpenCLTarget())))
@@ -99,7 +109,7 @@ def verified(kernel: lp.TranslationUnit, spec: Spec, device: cl.Device) -> dict[
 
 def prepare(name: str, work: Path, only: Sequence[str], schedules: Sequence[str]) -> None:
     """Write verified programs of all kernels that are not there yet."""
-    device, onto = find_device(Device(name).opencl_device), ff.loads(Device(name).text)
+    device, onto = find_device(Device(name).opencl_device), calibrated(name)
     for case in only:
         for schedule, kernel in scheduled(case, schedules):
             file = work / name / case / f"{schedule}.json"
@@ -157,7 +167,7 @@ def _once(program: Runnable) -> float:
 
 def predict(name: str, only: Sequence[str]) -> None:
     """Predict the kernels that were timed."""
-    onto, data = ff.loads(Device(name).text), known()
+    onto, data = calibrated(name), known()
     for case in only:
         for schedule, kernel in scheduled(case, list(SCHEDULES)):
             if (row := data.get(name, {}).get(case, {}).get(schedule)) is not None:

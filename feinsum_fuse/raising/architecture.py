@@ -22,6 +22,8 @@ _MEMORIES: Mapping[str, MemoryKind] = {
     "Register": "private",
 }
 _FANOUTS = {"group": "Core", "local": "WorkItem", "vector": "Lane", "unroll": "Lane", "loop": "Lane"}
+SINGLE = 4
+"""Bytes of the elements that a calibration's work-items have."""
 WIDEST = 2**30
 """Iterations that fit a fanout of no device in particular."""
 
@@ -82,6 +84,11 @@ class Machinery:
         bindings = Bindings(Spec(Workload(()), arch=self.arch, opencl=self.opencl))
         axes = ((leaf.name, fanout.name) for leaf in self.arch.path(self.unit) for fanout in leaf.spatial)
         return next((axis for axis in axes if bindings.dimension(*axis) == kind), None)
+
+    def items_in_a_vector(self, itemsize: int) -> int:
+        """How many work-items with elements of so many bytes the runtime makes a vector of, as a calibration has seen; 1: none."""
+        known = int(self.arch.variables.get("items_in_a_vector", 1))
+        return max(1, known * SINGLE // itemsize) if self.has("vector") else 1
 
     def width(self, kind: FanoutKind) -> int:
         """How many instances an axis has; :class:`LoweringError` if there is none."""

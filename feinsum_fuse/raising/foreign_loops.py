@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 import loopy as lp
+import numpy as np
 from constantdict import constantdict
 from loopy.diagnostic import LoopyError
 from loopy.kernel.data import AxisTag, GroupInameTag, IlpBaseTag, Iname, LocalInameTag, UnrollTag, VectorizeTag
@@ -132,9 +133,36 @@ def run_on(machinery: Machinery, paths: Sequence[EinsumPath], cascade: EinsumSeq
 
     One without work-items, such as a processor's, does those of a group one after another. Groups on axes that it lacks stand before the
     others, but for parts of what these take. Of more groups than it has units, as many as these run at once: ``i in tiles of 64`` on two
-    cores becomes ``i in tiles of 128``, in time, around them.
+    cores becomes ``i in tiles of 128``, in time, around them. Where its runtime makes vectors of neighbouring work-items, lanes take
+    these inside all loops: ``i in tiles of 16`` with ``spatial for i in tiles of 1, over Lane`` in place of ``i in tiles of 1``.
     """
-    return [_run_on(machinery, path, cascade.einsum(path.einsum).sizes) for path in paths]
+    found = []
+    for path in paths:
+        einsum = cascade.einsum(path.einsum)
+        width = machinery.items_in_a_vector(np.dtype(cascade.tensors[einsum.output.tensor].dtype).itemsize)
+        found.append(_in_lanes(path, _run_on(machinery, path, einsum.sizes), einsum.sizes, width))
+    return found
+
+
+def _in_lanes(given: EinsumPath, path: EinsumPath, sizes: Mapping[str, object], width: int) -> EinsumPath:
+    """The path with lanes for so many neighbours along the first axis of the work-items that were given, at the most."""
+    items = next((loop.name for loop in given.loops if loop.binding == "local.0"), None)
+    place = next((place for place, loop in enumerate(path.loops) if loop.name == items and loop.binding == "loop"), None)
+    if width < 2 or place is None:
+        return path
+    loop = path.loops[place]
+    tile, variable = path.tile(loop), loop.refs[0].variable
+    around = [path.tile(other) for other in path.loops[:place] if other.refs[0].variable == variable]
+    whole = around[-1] if around else sizes[variable]
+    if not isinstance(whole, int) or any(other.refs[0].variable == variable for other in path.loops[place + 1 :]):
+        return path  # lanes are the innermost part of what they take
+    count = min(width, -(-whole // tile))
+    lanes = For(f"{loop.name}_lanes", None, (), (), loop.refs, "vector")
+    coefficients = {**path.statement.values[variable].coefficients, lanes.name: tile, loop.name: tile * count}
+    kept = path.loops if tile * count < whole else (*path.loops[:place], *path.loops[place + 1 :])
+    moved = {name: factor for name, factor in coefficients.items() if name != loop.name or loop in kept}
+    values = constantdict({**path.statement.values, variable: Affine.of(moved)})
+    return EinsumPath(path.einsum, (*kept, lanes), replace(path.statement, values=values))
 
 
 def _run_on(machinery: Machinery, path: EinsumPath, sizes: Mapping[str, object]) -> EinsumPath:

@@ -6,7 +6,7 @@ import loopy as lp
 import pytest
 
 import feinsum_fuse as ff
-from benchmarks.foreign_cases import CASES, parallelised
+from benchmarks.foreign_cases import CASES, SCHEDULES, parallelised
 from feinsum_fuse.errors import MatchError
 from tests.sweeps import SLOW, sweep_size
 
@@ -71,6 +71,32 @@ def test_on_a_processor_work_items_are_loops_and_groups_take_turns() -> None:
         "└ MAC computes insn",
     ]
     assert ff.predict(raised).latency > 0
+
+
+IN_VECTORS = PROCESSOR.replace("arch:", "arch:\n  variables: {items_in_a_vector: 16}").replace(
+    "  - !Compute", "  - !Container {name: Lane, spatial: [{name: lane, fanout: 16}]}\n  - !Compute"
+)
+IN_VECTORS = IN_VECTORS.replace("fanouts: {", "fanouts: {Lane: vector, ")
+"""Its runtime makes vectors of work-items, as a calibration has seen."""
+
+
+def test_where_work_items_become_vectors_they_are_lanes() -> None:
+    """Half as many of elements of 64 bits."""
+    raised = ff.raise_mapping(kernel_of("product", scheduled=True), onto=ff.loads(IN_VECTORS))
+    assert str(raised.mapping).splitlines()[4:-1] == [
+        "│ spatial for i in tiles of 64, over Core.core",
+        "│ for i in tiles of 16",
+        "│ for k in tiles of 1",
+        "│ spatial for i in tiles of 1, over Lane.lane",
+    ]
+    double = ff.raise_mapping(kernel_of("product_double", scheduled=True), onto=ff.loads(IN_VECTORS))
+    assert "│ for i in tiles of 8" in str(double.mapping).splitlines()
+    squares = ff.raise_mapping(SCHEDULES["squares"](CASES["product"].kernel()), onto=ff.loads(IN_VECTORS))
+    assert [line for line in str(squares.mapping).splitlines() if " for j" in line] == [
+        "│ for j in tiles of 48",
+        "│ spatial for j in tiles of 16, over Core.core",
+        "│ spatial for j in tiles of 1, over Lane.lane",
+    ]
 
 
 @pytest.mark.parametrize("name", list(CASES) if SLOW else ["four_modes", "divergence"])

@@ -2,11 +2,12 @@
 
 One that takes additions for exact joins scalars to vectors and adds up their lanes at the end. One that writes out short loops before it
 looks for sums to keep finds a place of its own for each, and keeps it in a register. Besides, whether a loop that asks for a group's index
-becomes vectors.
+becomes vectors, and whether neighbouring work-items that loop do.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
@@ -34,6 +35,10 @@ PARTED_APART = 9
 """Elements from one to the next in these, of which so many lie in caches."""
 GROUP_PLACES = 1024
 """Neighbours that a loop moves, at places which depend on a group's index."""
+SUMMING_ITEMS = 64
+"""Work-items of a group, each of which sums for itself."""
+ITEM_STEPS = 1024
+"""Additions of each: so many that a core does not see the next work-item's beside them."""
 ENTERED = 64
 BYTES = 64 << 10
 """Of the probes' memory, which the nearest cache holds as far as it is touched."""
@@ -52,6 +57,7 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
 """
 _SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
 _PLACES = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
+_ITEMS = "REAL s = p[get_local_id(0)]; for (int i = 0; i < n; ++i) s = s * p[i + 64] + p[i + 80]; q[get_local_id(0)] = s;"
 _KEPT = "for (int k = 0; k < n; ++k) for (int j = 0; j < {}; ++j) y[j] = y[j] + p[j * 64 + k] * x[k];"
 
 
@@ -61,6 +67,7 @@ class SumBench:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
+        self.items = Bench(bench.device, bench.dtype, 1, SUMMING_ITEMS)
 
     def operations(self) -> Iterator[tuple[str, Probe]]:
         """(name, probe) of what has a time in the model."""
@@ -73,6 +80,8 @@ class SumBench:
         yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
         yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
         yield from ((f"parts {part}", self._parted(part)) for part in PARTS)
+        loaded = self._loaded(self.items, {"items": _ITEMS})
+        yield "items", self.items.probe(loaded, "probe_items", 1, ITEM_STEPS, ITEM_STEPS, BYTES)
         for index in ("known", "asked"):
             yield f"index {index}", self.scalars.probe(self._sums, f"probe_index_{index}", 1, GROUP_PLACES, GROUP_PLACES, BYTES)
 
@@ -109,7 +118,7 @@ class SumBench:
 def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict[str, float]:
     """What these probes say: of a sum in vectors what each element takes, adding up the lanes left out; how many sums a compiler keeps in
     registers that it writes out itself, how long a loop is that it writes out, and how long a part of a longer one (1 if none); how many
-    times as long a loop takes that asks for a group's index.
+    times as long a loop takes that asks for a group's index; how many work-items are a vector.
 
     ``seconds``: of one update, or of one step; ``known``: ``<name>_seconds`` of operations, those of this module among them.
     """
@@ -123,4 +132,7 @@ def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict
     parts = [part for part in PARTS if seconds(f"parts {part}") < latency / 2]
     longest = {"sums": kept, "steps": steps, "parts": parts}
     written_out = {f"written_out_{name}": float(max(found, default=1)) for name, found in longest.items()}
-    return written_out | {"summed_seconds": summed, "group_index_times": max(1.0, seconds("index asked") / seconds("index known"))}
+    # Multiply-adds that wait for one another: of all work-items as many at once as are a vector.
+    together = max(1.0, SUMMING_ITEMS * latency / seconds("items"))
+    found = {"summed_seconds": summed, "group_index_times": max(1.0, seconds("index asked") / seconds("index known"))}
+    return written_out | found | {"items_in_a_vector": float(min(SUMMING_ITEMS, 2 ** round(math.log2(together))))}
