@@ -79,9 +79,29 @@ class RegisterTile:
         return self.choose(Choice.of("second", self.einsum.name, best, [*found, None]))
 
     def _reused(self) -> str | None:
-        """The variable in whose iterations a vector is used again: one whose rows lie together in what they read, then the longest."""
+        """The variable in whose iterations a vector is used again: one whose rows lie together in what they read, then one whose rows are
+        long, then the longest.
+        """
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        return max(found, key=lambda v: (self._reuses(v), self._lies_together(v), self.tiles[v]), default=None)
+        return max(found, key=lambda v: (self._reuses(v), self._lies_together(v), self._are_long(v), self.tiles[v]), default=None)
+
+    def _are_long(self, variable: str) -> bool:
+        """Whether enough rows along a variable come from memory as streams that go on for a page and more.
+
+        Of rows within a page one register tile reads a short piece each, and the next one others: prefetchers find each anew.
+        """
+        cascade, target = self.branch.segment.cascade, self.branch.plan.target
+        vectors = min(MOST_VECTORS, -(-self.tiles[self.lane] // self.width)) if self.lane is not None else 0
+        if self.on_items or not self.reductions or 2 * vectors * self.tiles[variable] < self.accumulators:
+            return False
+        for access in self.einsum.operands:
+            places = [axis for axis, index in enumerate(access.indices) if index.bare == variable]
+            if len(places) != 1 or self.vector in access.variables or access.tensor in self.branch.segment.written:
+                continue
+            shape = cascade.fixed_shape(access.tensor)
+            if prod(shape) * self.element_bytes(access) > target.units * target.core_cache_bytes:
+                return prod(shape[places[0] + 1 :]) * self.element_bytes(access) >= target.page_bytes
+        return False
 
     def _lies_together(self, variable: str) -> bool:
         """Whether enough rows along a variable are neighbours in an operand of which each row reads a number for all lanes."""
