@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from math import inf
 
 from constantdict import constantdict
 
@@ -110,8 +111,10 @@ class Family:
     def _segments(self, budget: int, beside: bool) -> list[Segment]:
         """The cascade's segments, which few decisions change: they are kept with what is found out about them."""
         if (budget, beside) not in self._cut:
-            groups, near = self.target.groups, self.target.nearest_cache_bytes
-            self._cut[budget, beside] = list(segments(self.cascade, self.spec.workload, budget, groups, near, beside=beside))
+            target = self.target
+            groups, near = target.groups, target.nearest_cache_bytes
+            far = inf if self.components.on_items else target.units * target.core_cache_bytes
+            self._cut[budget, beside] = list(segments(self.cascade, self.spec.workload, budget, groups, near, far, beside=beside))
         return self._cut[budget, beside]
 
     def choices(self, chooser: Chooser | None = None) -> tuple[Choice[object], ...]:

@@ -16,7 +16,7 @@ from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
-from .lanes import is_contiguous, is_one_stream, reduced_in_order
+from .lanes import USED_FROM_MEMORY, is_contiguous, is_one_stream, reduced_in_order
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
@@ -98,6 +98,9 @@ class RegisterTile:
             places = [axis for axis, index in enumerate(access.indices) if index.bare == variable]
             if len(places) != 1 or self.vector in access.variables or access.tensor in self.branch.segment.written:
                 continue
+            uses = prod(n for v, n in self.einsum.sizes.items() if v not in access.variables and isinstance(n, int))
+            if uses > USED_FROM_MEMORY * self.width:
+                continue  # what is computed with it takes longer
             shape = cascade.fixed_shape(access.tensor)
             if prod(shape) * self.element_bytes(access) > target.units * target.core_cache_bytes:
                 return prod(shape[places[0] + 1 :]) * self.element_bytes(access) >= target.page_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -353,11 +353,14 @@ def _read_alike(one: Einsum, other: Einsum) -> bool:
     return not {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands)
 
 
-def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, near: int, *, beside: bool) -> Iterator[Segment]:
+def segments(
+    cascade: Cascade, workload: Workload, budget: int, groups: int, near: int, far: float = inf, *, beside: bool
+) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
-    ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``beside``: Einsums that read the same
-    rows of an operand run side by side, too, where what follows reads what both write, or where both only go through it.
+    ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
+    is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
+    side by side, too, where what follows reads what both write, or where both only go through it.
     """
     around = Surroundings(cascade, workload)
     segment: Segment | None = None
@@ -368,7 +371,7 @@ def segments(cascade: Cascade, workload: Workload, budget: int, groups: int, nea
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
             apart = _leaves_too_few(segment, longer, groups) or (following and _is_better_apart(segment, longer, following, budget))
-            if not merged and _fits(longer, budget) and not apart:
+            if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer
                 continue
         if segment is not None:
@@ -395,6 +398,19 @@ def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
 def _groups(segment: Segment, rows: RowVariables) -> int:
     """As many groups as there are, of the least rows each."""
     return -(-segment.extent(rows) // segment.least_rows(rows)) * prod(map(segment.extent, segment.batches))
+
+
+def _goes_across(segment: Segment, longer: Segment, far: float) -> bool:
+    """Whether an Einsum goes through an array in memory, in short pieces of far rows along each loop that it could share with Einsums of
+    which all arrays stay in caches. A copy was made so that a group moves what it reads.
+    """
+    last, around = longer.einsums[-1], segment.around
+    if any(einsum.is_copy for einsum in longer.einsums):
+        return False
+    if sum(around.tensor_bytes(tensor) for tensor in {a.tensor for e in segment.einsums for a in (*e.operands, e.output)}) > far:
+        return False
+    large = [a for a in (*last.operands, last.output) if len(a.indices) > 1 and around.tensor_bytes(a.tensor) > far]
+    return bool(large) and all(any(_lies_together(access, loop.rows[last.name]) for access in large) for loop in longer.loops)
 
 
 def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int) -> bool:

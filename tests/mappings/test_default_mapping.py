@@ -307,6 +307,22 @@ def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_add
     assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2  # pieces of rows
 
 
+@pytest.mark.parametrize(
+    ("lines", "rows", "kernels"),
+    [
+        (["N[n] = P[k, n]", "Y[m, n] = A[m, n] / N[n]"], 2000, 2),
+        (["N[n] = P[k, n]", "Y[m, n] = A[m, n] / N[n]"], 100, 1),  # a cache holds it
+        (["N[n] = A[m, n]", "Y[m, n] = A[m, n] / N[n]"], 2000, 1),  # a group reads again what it has just read
+        (["N[n] = P[k, n]", "Y[n, m] = A[n, m] / N[n]"], 2000, 1),  # rows are read from end to end
+    ],
+)
+def test_an_einsum_that_would_read_pieces_of_far_rows_is_a_kernel_of_its_own(lines: list[str], rows: int, kernels: int) -> None:
+    """Columns of a large array are divided by what a small one says: a group with 64 of them would take 256 bytes of each page."""
+    cascade = ff.cascade(lines, sizes={"M": rows, "N": 1500, **({"K": 16} if "k" in lines[0] else {})})
+    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 19, 32, 1 << 15, 1 << 21, beside=False)
+    assert len(list(found)) == kernels
+
+
 def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
     """Heads with a slope each are fused one at a time; all of them for a few rows had left the last product to a kernel of its own."""
     lines = [

@@ -364,15 +364,15 @@ def test_rows_that_lie_together_make_a_register_tile() -> None:
     assert taken(line, {"A": 4, "B": 96, "C": 16, "D": 32})["second"] == "b"
 
 
-@pytest.mark.parametrize(
-    ("sizes", "second"), [((12, 160, 160), "i"), ((12, 160, 1024), "j"), ((4, 2600, 160), "j"), ((12, 100, 160), "j")]
-)
+@pytest.mark.parametrize(("sizes", "second"), [((12, 160, 160), "i"), ((12, 160, 1024), "j"), ((4, 2600, 160), "j"), ((12, 100, 160), "j")])
 def test_long_rows_from_memory_make_a_register_tile(sizes: tuple[int, int, int], second: str) -> None:
     """Along ``j`` each row of ``X`` is a piece of 640 bytes, along ``i`` the whole slab. Rows of a page are long enough along either, few
     ``i`` make too small a tile, and an array that caches hold is near in any order.
     """
-    named = dict(zip(("I", "J", "K"), sizes, strict=True), R=24)
-    assert taken("Z[i,j,r] = X[i,j,k] * B[k,r]", named, WIDE)["second"] == second
+    named = dict(zip(("I", "J", "K"), sizes, strict=True))
+    line = "Z[i,j,r] = X[i,j,k] * B[k,r]"
+    assert taken(line, {**named, "R": 24}, WIDE)["second"] == second
+    assert taken(line, {**named, "R": 240}, WIDE)["second"] == "j"  # memory does not wait
 
 
 @pytest.mark.parametrize(("length", "most"), [(1000, 12), (1024, 7), (2048, 7), (512, 12)])
