@@ -88,8 +88,8 @@ NOT_LOOKED_AT = (
     *("interleaved_product", "diagonal_product", "residual_conv", "biased_gated"),
     *("middle_softmax", "column_norm", "batched_decoding", "low_rank_matvec"),
 )
-"""Workloads N: these kinds in forms that none of I to M has, sizes drawn; for both runtimes on the processor of sets K to M. Their
-mappings are chosen as set I's were."""
+"""Workloads N: these kinds in forms that none of I to M has, sizes drawn; judged once on both runtimes on the processor of sets K to M, not
+looked at otherwise. Their mappings are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
