@@ -18,7 +18,6 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,8 @@ from .fidelity.measuring import Runnable, noise, seconds
 from .foreign_cases import CASES, SCHEDULES, Case
 
 DATA = Path(__file__).with_name("foreign_data") / "times.json"
-DEVICES = ("epyc_zen4.4", "epyc_zen4_intel.3")
+DEVICES = ("epyc_zen4.5", "epyc_zen4_intel.4")
 """Calibrations of the day: PoCL, then Intel's runtime."""
-PROBED_SINCE = {"epyc_zen4_intel.3": {"items_in_a_vector": 16.0}}
-"""Figures that calibrations have now and these had not, as a later one saw them on the same machine."""
 EACH_S, LEAST, MOST = 0.2, 7, 20
 """Seconds of one program's samples, and how many these are."""
 AUTHOR, OURS = "author", "ours"
@@ -84,9 +81,7 @@ def scheduled(name: str, schedules: Sequence[str]) -> Iterator[tuple[str, lp.Tra
 
 def calibrated(name: str) -> Spec:
     """The device's calibration, without a workload."""
-    spec = ff.loads(Device(name).text)
-    assert spec.arch is not None
-    return spec.replace(arch=replace(spec.arch, variables={**spec.arch.variables, **PROBED_SINCE.get(name, {})}))
+    return ff.loads(Device(name).text)
 
 
 def as_loopy_writes_it(kernel: lp.TranslationUnit, outputs: Sequence[str]) -> Executable:
