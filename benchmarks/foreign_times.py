@@ -42,7 +42,7 @@ from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import spearman
 
 from .fidelity.cases import Device
-from .fidelity.measuring import Runnable, noise, seconds
+from .fidelity.measuring import Runnable, noise, once, seconds
 from .foreign_cases import CASES, SCHEDULES, Case
 
 DATA = Path(__file__).with_name("foreign_data") / "times.json"
@@ -142,22 +142,13 @@ def slot(name: str, work: Path, limit: float, only: Sequence[str]) -> None:
             break
         texts = {(file.stem, who): text for file in files for who, text in json.loads(file.read_text()).items()}
         loaded = {key: Runnable(text, device) for key, text in texts.items()}
-        repeats = max(LEAST, min(MOST, round(EACH_S / statistics.median(_once(one) for one in loaded.values()))))
+        repeats = max(LEAST, min(MOST, round(EACH_S / statistics.median(once(one) for one in loaded.values()))))
         samples = time_together(list(loaded.values()), repeats=repeats)
         rows: dict[str, Any] = data.setdefault(name, {}).setdefault(case, {})
         for (schedule, who), one in zip(loaded, samples, strict=True):
             taken = [ns * 1e-9 for ns in one.host_ns]
             rows.setdefault(schedule, {})[who] = {"seconds": float(f"{seconds(taken):.4g}"), "noise": round(noise(taken), 3)}
         keep(data)
-
-
-def _once(program: Runnable) -> float:
-    def run() -> float:
-        start = time.perf_counter()
-        program.run(1)
-        return time.perf_counter() - start
-
-    return min(run(), run())
 
 
 def predict(name: str, only: Sequence[str]) -> None:
