@@ -62,6 +62,7 @@ FIGURES: dict[str, Assumed] = {
     "written_out_steps": Assumed(1, "steps of a sum that a compiler writes out although some of its elements lie apart: none (LLVM 14)"),
     "written_out_parts": Assumed(5, "steps of a longer sum at a time, the same, by a compiler that writes out some: Intel's of 2026"),
     "group_index_times": Assumed(1.0, "times as long a loop over scalars takes that asks for a group's index: as without (LLVM 14)"),
+    "neighbour_times": Assumed(1.0, "times as long neighbours in straight code take as one vector of them: joined to one (LLVM 14)"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.

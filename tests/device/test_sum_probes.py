@@ -24,6 +24,7 @@ def test_a_step_is_what_is_left_without_the_lanes() -> None:
     assert found["written_out_parts"] == 5
     assert found["group_index_times"] == 1
     assert found["items_in_a_vector"] == 64
+    assert found["neighbour_times"] == 1
 
 
 def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
@@ -31,8 +32,8 @@ def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
         if name == "items":
             return 6.4e-8 / 14
         kind, count = name.split()
-        if kind == "index":
-            return 5e-10 if count == "asked" else 5e-11
+        if kind in ("index", "neighbour"):
+            return 5e-10 if count in ("asked", "elements") else 5e-11
         return (5e-10 if int(count) > 16 else 1e-10) if kind == "copies" else 6e-10 if count == "5" else 4e-10 if kind == "parts" else 1e-9
 
     found = figures(seconds, KNOWN)
@@ -40,6 +41,7 @@ def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
     assert found["written_out_steps"] == 64, "the shortest of these sums is the one whose time the model has"
     assert found["written_out_parts"] == 2
     assert found["group_index_times"] == pytest.approx(10)
+    assert found["neighbour_times"] == pytest.approx(10)
     assert found["items_in_a_vector"] == 16
     kept = figures(seconds, KNOWN | {"gathered_seconds": 5e-10, "vector_memory_update_seconds": 1e-10})
     assert (kept["written_out_sums"], kept["written_out_steps"]) == (1, 1)

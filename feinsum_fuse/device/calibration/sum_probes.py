@@ -2,7 +2,7 @@
 
 One that takes additions for exact joins scalars to vectors and adds up their lanes at the end. One that writes out short loops before it
 looks for sums to keep finds a place of its own for each, and keeps it in a register. Besides, whether a loop that asks for a group's index
-becomes vectors, and whether neighbouring work-items that loop do.
+becomes vectors, and whether neighbouring work-items that loop do, and neighbours that stand one behind another in the text.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ PARTED_APART = 9
 """Elements from one to the next in these, of which so many lie in caches."""
 GROUP_PLACES = 1024
 """Neighbours that a loop moves, at places which depend on a group's index."""
+NEIGHBOURS = 16
+"""Sums that lie side by side, written as vectors, and one behind another."""
+NEIGHBOUR_STEPS = 64
+"""Elements of each of them."""
 SUMMING_ITEMS = 64
 """Work-items of a group, each of which sums for itself."""
 ITEM_STEPS = 1024
@@ -84,6 +88,9 @@ class SumBench:
         yield "items", self.items.probe(loaded, "probe_items", 1, ITEM_STEPS, ITEM_STEPS, BYTES)
         for index in ("known", "asked"):
             yield f"index {index}", self.scalars.probe(self._sums, f"probe_index_{index}", 1, GROUP_PLACES, GROUP_PLACES, BYTES)
+        for what in ("elements", "vectors"):
+            steps = NEIGHBOUR_STEPS
+            yield f"neighbour {what}", self.bench.probe(self._vectors, f"probe_neighbour_{what}", 1, steps, steps, BYTES)
 
     def _apart(self, count: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
@@ -107,7 +114,10 @@ class SumBench:
 
     @cached_property
     def _vectors(self) -> Loaded:
-        return self._loaded(self.bench, {f"kept_{count}": _KEPT.format(count) for count in KEPT_SUMS})
+        bodies = {f"kept_{count}": _KEPT.format(count) for count in KEPT_SUMS}
+        bodies["neighbour_vectors"] = _side_by_side("VEC", "(x + (r & 3))", "y", max(1, NEIGHBOURS // self.bench.lanes))
+        bodies["neighbour_elements"] = _side_by_side("REAL", "p", "q", NEIGHBOURS)
+        return self._loaded(self.bench, bodies)
 
     def _loaded(self, bench: Bench, bodies: dict[str, str]) -> Loaded:
         text = "".join(_HEAD % item for item in bodies.items())
@@ -115,10 +125,18 @@ class SumBench:
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)
 
 
+def _side_by_side(kind: str, source: str, target: str, count: int) -> str:
+    """Sums of a kind that lie side by side, each with a name of its own, of elements two such rows apart."""
+    texts = (f"{kind} s{{0}} = 0;", f"s{{0}} += {source}[{2 * count} * j + {{0}}];", f"{target}[{{0}}] += s{{0}};")
+    begun, added, done = (" ".join(text.format(number) for number in range(count)) for text in texts)
+    return f"{begun} for (int j = 0; j < n; ++j) {{ {added} }} {done}"
+
+
 def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict[str, float]:
     """What these probes say: of a sum in vectors what each element takes, adding up the lanes left out; how many sums a compiler keeps in
     registers that it writes out itself, how long a loop is that it writes out, and how long a part of a longer one (1 if none); how many
-    times as long a loop takes that asks for a group's index; how many work-items are a vector.
+    times as long a loop takes that asks for a group's index, and neighbours that are written one behind another as one vector of them; how
+    many work-items are a vector.
 
     ``seconds``: of one update, or of one step; ``known``: ``<name>_seconds`` of operations, those of this module among them.
     """
@@ -135,4 +153,5 @@ def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict
     # Multiply-adds that wait for one another: of all work-items as many at once as are a vector.
     together = max(1.0, SUMMING_ITEMS * latency / seconds("items"))
     found = {"summed_seconds": summed, "group_index_times": max(1.0, seconds("index asked") / seconds("index known"))}
+    found["neighbour_times"] = max(1.0, seconds("neighbour elements") / seconds("neighbour vectors"))
     return written_out | found | {"items_in_a_vector": float(min(SUMMING_ITEMS, 2 ** round(math.log2(together))))}

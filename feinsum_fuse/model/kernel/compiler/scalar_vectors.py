@@ -14,6 +14,8 @@ from ..machine import Machine
 
 MOST_ELEMENTS = 1024
 """Of a block's vectors that are filled one by one: with more of them they are counted as different."""
+LEFT_ALONE = 1.5
+"""Times what a vector takes from which on neighbours in straight code are none."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class ScalarVectors:
     nest: Nest
     registers: frozenset[str]
     """The private tiles that live in registers."""
+
+    @property
+    def are_joined(self) -> bool:
+        """Whether the compiler joins neighbours in straight code at all."""
+        return self.machine.figure("neighbour_times") < LEFT_ALONE
 
     def native(self, line: CodeLine) -> int:
         """Elements of a statement's result in a vector of the hardware."""
@@ -56,6 +63,8 @@ class ScalarVectors:
 
     def joined(self, line: CodeLine) -> int:
         """Scalars of an unrolled loop that the compiler joins to one vector: neighbours of one row, without conditions of their own."""
+        if not self.are_joined:
+            return 1
         places = (line.statement.target, *line.statement.operands)
         for loop in reversed(line.unrolled):
             steps = [stride(self.nest, place, loop.name) for place in places]
@@ -65,14 +74,18 @@ class ScalarVectors:
 
     def calls_are_joined(self, line: CodeLine, name: str) -> bool:
         """Whether the compiler joins calls of a function in an unrolled loop to calls on vectors: their arguments are neighbours."""
-        return self.machine.is_vectorised(name) and any(
-            loop.name not in line.guarded and 1 in {stride(self.nest, place, loop.name) for place in line.statement.operands}
-            for loop in line.unrolled
+        return (
+            self.are_joined
+            and self.machine.is_vectorised(name)
+            and any(
+                loop.name not in line.guarded and 1 in {stride(self.nest, place, loop.name) for place in line.statement.operands}
+                for loop in line.unrolled
+            )
         )
 
     def gathered(self, line: CodeLine) -> int:
         """Scalar accumulators that the compiler keeps in one register: copies without conditions of their own, neighbours or not."""
-        if line.lane is not None:
+        if line.lane is not None or not self.are_joined:
             return 1
         copies = 1
         for loop in line.unrolled:

@@ -14,10 +14,12 @@ CHOSEN = 2
 
 
 def as_written_out(nest: Nest, machine: Machine) -> Nest:
-    """The nest with the loops unrolled that the compiler writes out: those of known length in a loop that goes on with the same sums.
+    """The nest with the loops unrolled that the compiler writes out: those of known length in a loop that goes on with the same sums, and
+    those that only compute values.
 
-    Their sums have places of their own then, which the loop around does not move, so that each has a register; short sums inside a longer
-    one become a part of it. A calibration measures how many copies the compiler makes; where it makes none, nothing changes.
+    Sums have places of their own then, which the loop around does not move, so that each has a register; short sums inside a longer
+    one become a part of it. What such values are made of is computed before the loop around, if that does not move it. A calibration
+    measures how many copies the compiler makes; where it makes none, nothing changes.
     """
     most = machine.figure("written_out_sums")
     if most <= 1:
@@ -33,16 +35,18 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
         if node.binding == "vector":
             # What is stored under a condition has to be in memory; of two elements the other one is chosen.
             return math.inf if (node.extent or 1) > CHOSEN and conditional(node, every) and not _is_known(nest, node, unrolled) else inner
-        is_known = node.extent is not None and not node.limits and not node.intrinsic and node.binding in ("loop", "unroll")
-        return inner * node.extent if is_known and node.extent is not None else math.inf
+        is_known = node.extent is not None and not node.intrinsic and node.binding in ("loop", "unroll")
+        # Of a loop that a group skips, or runs whole, the length is known; sums under such a condition stay in memory all the same.
+        is_whole = not node.limits or (not unrolled and _only_computes(node) and not conditional(node, every))
+        return inner * node.extent if is_known and is_whole and node.extent is not None else math.inf
 
     def written(node: NestItem) -> tuple[NestItem, ...]:
         if not isinstance(node, For) or node.binding != "loop" or len(node.body) > 1:
             return (node,)
         child = node.body[0]
-        if not isinstance(child, For) or child.binding != "loop" or not _goes_on(child, node) or copies(child) > most:
+        if not isinstance(child, For) or child.binding != "loop" or not (_goes_on(child, node) or _only_computes(child)):
             return (node,)
-        return (node.around((unrolled(child),)),)
+        return (node.around((unrolled(child),)),) if copies(child) <= most else (node,)
 
     return nest.replace(body=rebuilt(nest.body, written))
 
@@ -50,6 +54,11 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
 def _goes_on(child: For, around: For) -> bool:
     """Whether the loop around goes on with some of a loop's sums."""
     return any(s.reduce is not None and around.name not in s.target.loops for _, s in child.points)
+
+
+def _only_computes(loop: For) -> bool:
+    """Whether all statements of a loop compute values of maps, none of which is a sum."""
+    return all(s.role == "map" and s.reduce is None for _, s in loop.points)
 
 
 def _is_known(nest: Nest, lane: For, unrolled: frozenset[str]) -> bool:
