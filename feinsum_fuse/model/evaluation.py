@@ -37,11 +37,11 @@ def predict(spec: Spec, *, cold: bool = False, progress: Hook | None = None) -> 
     Memories that the ``opencl`` key binds as ``cache`` and that the mapping does not use are used as the hardware would: the figures are
     those of :func:`~feinsum_fuse.model.hardware.placement.place_caches`, with caches empty at first if ``cold``.
 
-    On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel.kernel_time`),
-    launches apart, and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be
-    lowered, it is the formulas'. The floor that :func:`~feinsum_fuse.model.floor.bounds` gives goes with it. ``progress`` is told of the
-    formulas and of the kernel's time. Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot be modelled, or if a memory
-    overflows.
+    On an architecture that was measured the latency is that of the lowered kernel (:mod:`feinsum_fuse.model.kernel.kernel_time`), its
+    launches included, and ``component_latency`` what the core and each level of memory would need alone; of a mapping that cannot be
+    lowered, it is the formulas', and starting its kernels. The floor that :func:`~feinsum_fuse.model.floor.bounds` gives goes with it.
+    ``progress`` is told of the formulas and of the kernel's time. Raises :class:`ModelError` if the spec lacks a part, if a mapping cannot
+    be modelled, or if a memory overflows.
     """
     expect(progress, HOOK, "progress", ModelError)
     with Stage("predicting", progress):
@@ -62,20 +62,28 @@ def _timed(prediction: Prediction, spec: Spec, machine: Machine, cold: bool) -> 
     try:
         found = kernel_time(spec, machine, cold=cold)
     except (CascadeError, LoweringError, MappingError, ScheduleError):
-        return prediction
+        return _with_launches(prediction, spec, cold)
     count = spec.workload.n_instances
     seconds: dict[Key, float] = {}
     for part in found.parts:
         for name, busy in {machine.unit: part.core, **part.memory}.items():
             seconds[part.einsum, name] = seconds.get((part.einsum, name), 0.0) + busy * count
     table = replace(prediction.component_latency, entries=seconds)
-    latency = (sum(part.seconds for part in found.parts) + found.waking) * count
+    latency, launches = found.seconds * count, (found.launches - found.waking) * count
     low, high = interval(found, machine)
-    return replace(prediction, latency=latency, latency_low=low * latency, latency_high=high * latency, component_latency=table)
+    timed = replace(prediction, latency=latency, launches=launches, component_latency=table)
+    return replace(timed, latency_low=low * latency, latency_high=high * latency)
+
+
+def _with_launches(prediction: Prediction, spec: Spec, cold: bool) -> Prediction:
+    """The formulas' prediction with what starting kernels and groups takes, if the architecture says so."""
+    count = spec.workload.n_instances
+    launches = launch_seconds(spec, prediction.latency / count, cold=cold) * count
+    return replace(prediction, latency=prediction.latency + launches, launches=launches)
 
 
 def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:
-    """Seconds that one instance takes on a calibrated device: the prediction's latency, and starting kernels and groups.
+    """Seconds that one instance takes on a calibrated device: the prediction's latency, starting kernels and groups included.
 
     Where the kernel model serves, it alone is asked, and none of a prediction's other figures is computed: so a search costs candidates.
     Raises :class:`ModelError` as :func:`predict` does for the others.
@@ -86,8 +94,17 @@ def predicted_seconds(spec: Spec, *, cold: bool = False) -> float:
     if machine is not None:
         with contextlib.suppress(CascadeError, LoweringError, MappingError, ScheduleError):
             return kernel_time(spec, machine, cold=cold).seconds
-    latency = predict(spec, cold=cold).latency / spec.workload.n_instances
-    return latency + launch_seconds(spec, latency, cold=cold)
+    return run_seconds(predict(spec, cold=cold), spec, cold=cold)
+
+
+def run_seconds(prediction: Prediction, spec: Spec, *, cold: bool = False) -> float:
+    """Seconds that one instance takes as it was predicted, with starting kernels and groups where an architecture that was not measured
+    says what that takes.
+    """
+    count = spec.workload.n_instances
+    if not prediction.launches:
+        prediction = _with_launches(prediction, spec, cold)
+    return prediction.latency / count
 
 
 def _number(figure: Number) -> float:

@@ -113,6 +113,8 @@ class Prediction(InNotebooks):
     """Of the kernel model, s: one in ten kernels of this kind (:mod:`~feinsum_fuse.model.kernel.interval`) was faster; else 0."""
     latency_high: float = 0.0
     """One in ten was slower than this."""
+    launches: float = 0.0
+    """Of a measured device, s: the part of the latency that starting kernels and work-groups takes; else 0."""
     energies_assumed: bool = False
     """Whether the architecture's energies are assumed, as those of a calibration are: then this energy is, too."""
     area: Mapping[str, float] = field(default_factory=dict, compare=False)
@@ -217,6 +219,8 @@ class Prediction(InNotebooks):
     def __repr__(self) -> str:
         parts = f"{self.dynamic_energy:.6g} J in actions, {self.total_leak_energy:.6g} J leaked"
         lines = [f"Prediction: {self.latency:.6g} s, {self.energy_text} ({parts})"]
+        if self.launches:
+            lines[0] += f", {self.launches:.3g} s of it starting kernels"
         if self.n_instances != 1:
             lines[0] += f", all {self.n_instances} instances together"
         if self.latency_high:
@@ -298,8 +302,8 @@ class TablesText(StrictModel):
     usage: FiguresText
 
 
-IntervalEnd = Annotated[Figure, Field(exclude_if=lambda seconds: not seconds)]
-"""Written only where the model gave one, so that predictions from before there was an interval stay as they were."""
+KernelFigure = Annotated[Figure, Field(exclude_if=lambda seconds: not seconds)]
+"""Seconds that are written only where the kernel model gave them, so that predictions from before stay as they were."""
 
 
 class PredictionText(StrictModel):
@@ -312,8 +316,9 @@ class PredictionText(StrictModel):
     n_instances: Annotated[int, Bounded(ge=1, lt=2**63)] = 1
     least_latency: Figure = 0.0
     """Predictions that were stored earlier lack it."""
-    latency_low: IntervalEnd = 0.0
-    latency_high: IntervalEnd = 0.0
+    latency_low: KernelFigure = 0.0
+    latency_high: KernelFigure = 0.0
+    launches: KernelFigure = 0.0
     energies_assumed: Annotated[bool, Field(exclude_if=lambda assumed: not assumed)] = False
     """Written only where it is so; predictions that were stored earlier do not say it."""
     tables: TablesText

@@ -19,9 +19,8 @@ from ..formats.workload import WorkloadEinsum
 from ..lowering.binding import Bindings
 from ..lowering.branch import runs_over_variables
 from ..model.accelforge.estimate import Estimate, estimate
-from ..model.evaluation import predict
+from ..model.evaluation import predict, run_seconds
 from ..model.floor import bounds
-from ..model.hardware.launches import launch_seconds
 from ..model.kernel.machine import Machine
 from ..model.prediction import Key, Prediction
 from .bytes_moved import bytes_moved
@@ -102,7 +101,7 @@ class Predicted:
     def shares(self) -> dict[str, float]:
         """What the model thinks the time goes into, the largest share first: components that bound an Einsum, and ``launches``."""
         seconds, busiest = self.prediction.einsum_latency, self.prediction.bottleneck
-        inside = self.prediction.latency / self.n_instances
+        inside = (self.prediction.latency - self.prediction.launches) / self.n_instances
         scale = inside / total if (total := sum(seconds.values())) else 0.0
         found: dict[str, float] = {LAUNCHES: max(0.0, self.predicted_time - inside)}
         for einsum, component in busiest.items():
@@ -131,8 +130,7 @@ class Predicted:
             prediction = _with_room(predict(ran, cold=cold), spec, held)
         else:
             prediction = predict(ran, cold=cold)
-        seconds = prediction.latency / count
-        seconds += launch_seconds(ran, seconds, cold=cold)
+        seconds = run_seconds(prediction, ran, cold=cold)
         moved = _intermediate_bytes(ran, cascade, predict(without_caches(ran)))
         floor = bounds(ran, cold=cold)
         return cls(prediction, seconds, moved / count, floor.latency / count, count, floor.bottleneck, uncut(cascade))

@@ -28,7 +28,7 @@ def test_a_prediction_says_it_and_keeps_it() -> None:
     assert found.latency_low < found.latency < found.latency_high
     assert "8 in 10 kernels of this kind" in str(found)
     again = type(found).from_json(found.to_json())
-    assert (again.latency_low, again.latency_high) == (found.latency_low, found.latency_high)
+    assert (again.latency_low, again.latency_high, again.launches) == (found.latency_low, found.latency_high, found.launches)
 
 
 def test_a_residual_has_enough_behind_it() -> None:

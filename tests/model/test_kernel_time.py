@@ -11,6 +11,7 @@ from constantdict import constantdict
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
 from feinsum_fuse.device.timing.timing import SHORTEST_SAMPLE
+from feinsum_fuse.errors import LoweringError
 from feinsum_fuse.formats.affine import Affine
 from feinsum_fuse.formats.arch import Arch
 from feinsum_fuse.formats.spec import Spec
@@ -312,16 +313,32 @@ def test_predictions_are_those_of_the_kernel() -> None:
     machine = Machine.of(spec)
     assert machine is not None
     found = kernel_time(spec, machine)
-    assert ff.predict(spec).latency == pytest.approx(found.seconds - found.launches)
+    assert ff.predict(spec).latency == pytest.approx(found.seconds)
+    assert ff.predict(spec).launches == pytest.approx(found.launches)
     assert ff.predict(spec).bottleneck == {"Z": "MAC"}
     assert "update" in str(found)
 
 
 def test_a_run_is_predicted_alike_by_whoever_asks() -> None:
-    """Latency and launches together are what a search's candidate costs, other cores' later start included."""
+    """The latency is what a search's candidate costs and an explanation says, launches and other cores' later start included."""
     spec = with_variables(product(4, 2), wake_seconds=1e-5)
-    latency = ff.predict(spec).latency
-    assert latency + launch_seconds(spec, latency) == pytest.approx(predicted_seconds(spec))
+    found = ff.predict(spec)
+    assert found.latency == pytest.approx(predicted_seconds(spec))
+    assert found.latency == pytest.approx(ff.explain(spec).time.seconds)
+    assert found.launches > 0
+    assert f"{found.launches:.3g} s of it starting kernels" in str(found)
+
+
+def test_where_no_kernel_is_lowered_launches_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LoweringError("not this one")
+
+    spec = product(4, 2)
+    monkeypatch.setattr("feinsum_fuse.model.kernel.kernel_time.kernel_time", refuse)
+    found = ff.predict(spec)
+    working = found.latency - found.launches
+    assert 0 < found.launches == pytest.approx(launch_seconds(spec, working))
+    assert found.latency == pytest.approx(predicted_seconds(spec))
 
 
 def test_an_architecture_that_was_not_measured_is_no_machine() -> None:
