@@ -22,3 +22,20 @@ def test_loops_over_short_functions_hide_what_they_load() -> None:
     )
     assert seconds(largest, load_seconds=4e-9) == pytest.approx(16 * 64 * 3e-8, rel=0.01)
     assert seconds(largest, load_seconds=1e-8) == pytest.approx(16 * 64 * (2e-8 + 2 * 1e-8), rel=0.01)
+
+
+def test_of_several_maxima_in_registers_none_is_loaded_or_stored() -> None:
+    """Each step of eight takes eight calls, not eight turns of the probe's loop; one alone takes what that loop took."""
+
+    def tile(columns: int) -> float:
+        spec = mapped(
+            f"{{rank_sizes: {{N: {columns}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[n] = max(A[k, n])']}}",
+            "[A, Z]",
+            "- !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+            "  - !Temporal {rank_variable: n, tile_shape: 1}",
+        )
+        figures = {"max_scalar_seconds": 2e-8, "max_loop_seconds": 3e-8, "issue_seconds": 1e-13, "launch_seconds": 1e-12}
+        return seconds(spec, **figures, neighbour_times=4.6)
+
+    assert tile(8) == pytest.approx(256 * 8 * 2e-8, rel=0.1)
+    assert tile(1) == pytest.approx(256 * 3e-8, rel=0.1)

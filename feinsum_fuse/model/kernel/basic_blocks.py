@@ -81,6 +81,11 @@ class CodeLine:
         return every - math.prod(count for name, count in counts.items() if name not in later) * bool(every) if later else every
 
     @property
+    def around(self) -> frozenset[str]:
+        """All loops around the statement."""
+        return frozenset(loop.name for loop in (*self.above, *self.unrolled, *((self.lane,) if self.lane is not None else ())))
+
+    @property
     def width(self) -> int:
         """Lanes; 1 for a scalar."""
         return self.lane.extent or 1 if self.lane is not None else 1

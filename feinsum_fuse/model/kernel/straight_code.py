@@ -180,7 +180,7 @@ class Straight:
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
             # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.
-            found[ADDITION if line.is_vector else cost, moving(own) | _around(line)] += 1
+            found[ADDITION if line.is_vector else cost, moving(own) | line.around] += 1
         return found
 
     def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
@@ -192,7 +192,7 @@ class Straight:
     def _moving(self, line: CodeLine) -> Callable[[frozenset[str]], frozenset[str]]:
         """Variables of a statement's value -> the loops that move them."""
         named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        moved = {name: _around(line) if place.source in self._written else place.loops for name, place in named.items()}
+        moved = {name: line.around if place.source in self._written else place.loops for name, place in named.items()}
         return lambda names: frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
 
     def _pieces(self, line: CodeLine) -> float:
@@ -248,7 +248,8 @@ class Straight:
             else:
                 seconds = times * self.machine.function(name, lanes)
                 if lanes == 1 and not is_call(name) and not is_divided(name):
-                    counts.looped, seconds = counts.looped + seconds, times * self.machine.beside(name)
+                    counts.looped += seconds if self._passes_memory(line) else 0.0
+                    seconds = times * self.machine.beside(name)
             if is_divided(name):
                 counts.dividing += seconds
                 counts.other += times
@@ -485,13 +486,13 @@ class Straight:
         loop = self.block.loop
         return loop is not None and loop.name not in line.statement.target.loops and not self.sums.cut.stay(line, loop)
 
+    def _passes_memory(self, line: CodeLine) -> bool:
+        """Whether each iteration stores what it computes, as a function's probe does: of several sums in registers none does."""
+        is_held = line.statement.target.source in self.registers or self._is_promoted(line)
+        return line.copies <= 1 or line.statement.reduce is None or not is_held
+
     def _reducing(self, loop: For) -> Iterator[CodeLine]:
         for line in self.block.lines:
             goes_on = loop is not self.block.loop or not self.own.has(line)
             if line.statement.reduce is not None and loop.name not in line.statement.target.loops and goes_on:
                 yield line
-
-
-def _around(line: CodeLine) -> frozenset[str]:
-    """All loops around a statement."""
-    return frozenset(loop.name for loop in (*line.above, *line.unrolled, *((line.lane,) if line.lane is not None else ())))
