@@ -67,6 +67,36 @@ def test_each_count(device: cl.Device, element: str, held: str, lanes: int) -> N
             assert to.tolist() == [0, *expected, 0], count
 
 
+_MERGE = """
+__kernel void merge(__global ELEMENT const *from, __global ELEMENT *to, int count)
+{
+  ELEMENT held[LANES];
+  for (int l = 0; l < LANES; ++l) held[l] = to[l];
+  STORE(held[0], *(__global VECTOR const *)from, count);
+  for (int l = 0; l < LANES; ++l) to[l] = held[l];
+}
+"""
+
+
+@pytest.mark.parametrize(("element", "held", "lanes"), [("float", "f4", 16), ("double", "f8", 8), ("char", "i1", 4), ("int", "i4", 2)])
+@every_device
+def test_merged_vectors_keep_what_lies_behind_each_count(device: cl.Device, element: str, held: str, lanes: int) -> None:
+    queue = queue_of(device)
+    store = VectorOperation(Verb.STORE, element, lanes, spaces=("private",), extent=Extent.MERGED)
+    texts = [text for _, text in definitions(store, target(device).quirks)]
+    words = {"ELEMENT": element, "VECTOR": f"{element}{lanes}", "STORE": store.name, "LANES": lanes}
+    head = "".join(f"#define {word} {meaning}\n" for word, meaning in words.items())
+    program = Loaded(Executable(head + "\n".join(texts) + _MERGE, (), (), ()), queue.context).program
+    given = np.arange(1, lanes + 1).astype(held)
+    source = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=given)
+    for count in range(-1, lanes + 2):
+        to = (-given).copy()
+        found = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=to)
+        program.merge(queue, (1,), (1,), source, found, np.int32(count))
+        cl.enqueue_copy(queue, to, found)
+        assert to.tolist() == np.where(np.arange(lanes) < count, given, -given).tolist(), count
+
+
 @pytest.mark.parametrize(("element", "held"), [("float", "f4"), ("double", "f8"), ("int", "i4")])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @every_device

@@ -9,7 +9,8 @@ from ...formats.language.vector_functions import PERMUTES
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
+from .block_text import block_text
+from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
 """Element type -> that of what comparing its vectors gives."""
@@ -29,33 +30,6 @@ _ASK_FOR = """
 MASKS = "defined(__clang__) && defined(__AVX512VL__)"
 """When the compiler has loads and stores with a mask, of vectors with so many bits (Intel SDM, volume 2, VMOVUPS)."""
 MASKED_BITS = (128, 256, 512)
-_MIXED = """\
-#ifndef mixed_{0}
-#ifdef __clang__
-#define mixed_{0}(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
-#else
-#define mixed_{0}(one, other, ...) shuffle2(one, other, ({1})(__VA_ARGS__))
-#endif
-#endif
-"""
-_WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
-_ELEMENTS = """\
-    for (int column = 0; column < columns; ++column)
-      for (int row = 0; row < rows; ++row)
-        to[column * to_row + row] = from[row * from_row + column];"""
-_OVERLAPPING = """\
-    if (rows < {1} || columns < {1})
-    {{
-      {0}(*to, *from, to_row, from_row, rows, columns);
-      return;
-    }}
-    for (int row = 0; row < rows; row += {1})
-      for (int column = 0; column < columns; column += {1})
-      {{
-        int const r = min(row, rows - {1}), c = min(column, columns - {1});
-        {0}(to[c * to_row + r], from[r * from_row + c], to_row, from_row, {1}, {1});
-      }}"""
-"""What is no whole block of a matrix: the name of the function for blocks that are half as long, and their length."""
 
 
 def _ahead(operation: VectorOperation) -> str:
@@ -216,7 +190,8 @@ def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = 
         case Verb.FOLD:
             return _fold(operation)
         case Verb.BLOCK | Verb.WORDS:
-            return _of_block(operation, has_value)
+            counts = ["to_row", "from_row", "rows", "columns"]
+            return f"{block_text(operation)}\n{_stores(operation, ['to', 'from'], counts, has_value)}"
     return _of_memory(operation, whole, quirks, has_value)
 
 
@@ -248,15 +223,19 @@ static inline {vector} __attribute__((overloadable)) {name}_of({vector} x) {{ re
 
 def _choice(operation: VectorOperation) -> str:
     """The OpenCL C text that takes lane by lane one of two vectors."""
-    name, lanes, vector, operator = operation.name, operation.lanes, operation.vector, operation.comparison
+    name, vector, operator = operation.name, operation.vector, operation.comparison
     chosen = f"? ({vector})(then) : ({vector})(otherwise))"
     if operation.verb is Verb.WHERE:
         return f"#define {name}(x, y, then, otherwise) (({vector})(x) {operator} ({vector})(y) {chosen}"
+    return f"#define {name}(first, step, then, otherwise) ({_compared(operation, 'step', 'first', operator)} {chosen}"
+
+
+def _compared(operation: VectorOperation, step: str, first: str, operator: str) -> str:
+    """How whole numbers, a step apart from lane to lane, compare with 0, as a mask for the operation's vectors."""
     mask = _MASKS[operation.element]
     counted = "int" if mask == "char" else mask
-    lane = f"{_iota(counted, lanes)} * ({counted})(step) + ({counted})(first) {operator} 0"
-    lane = lane if mask == counted else f"convert_{mask}{lanes}({lane})"
-    return f"#define {name}(first, step, then, otherwise) ({lane} {chosen}"
+    lane = f"{_iota(counted, operation.lanes)} * ({counted})({step}) + ({counted})({first}) {operator} 0"
+    return lane if mask == counted else f"convert_{mask}{operation.lanes}({lane})"
 
 
 def _fold(operation: VectorOperation) -> str:
@@ -327,6 +306,14 @@ static inline void {name}_at({pointer}*at, {vector} value)
   set_{vector}(__{space}, at, value);
 }}
 {_stores(operation, ["x"], ["value"], has_value)}"""
+    if operation.extent is Extent.MERGED:
+        return f"""
+/* The first elements of a vector, with those that are there behind them. */
+static inline void {name}_at({pointer}*at, {vector} value, int count)
+{{
+  set_{vector}(__{space}, at, {_compared(operation, "-1", "count", ">")} ? value : get_{vector}(__{space}, at));
+}}
+{_stores(operation, ["x"], ["value", "count"], has_value)}"""
     cases = "\n".join(f"    case {count}: {_stored(operation, count)} break;" for count in reversed(range(1, lanes)))
     body = f"""
 /* A whole vector, or the elements that are there, by two vectors that overlap. */
@@ -418,82 +405,3 @@ def _longest(count: int) -> int:
 def _places(first: int, count: int) -> str:
     """So many places in a vector as OpenCL C has them."""
     return "".join(f"{place:x}" for place in range(first, first + count))
-
-
-def _of_block(operation: VectorOperation, has_value: bool) -> str:
-    """The OpenCL C text that transposes a block."""
-    name, element, lanes = operation.name, operation.element, operation.lanes
-    to, source = operation.spaces
-    is_square = operation.verb is Verb.BLOCK
-    body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
-    others = "" if is_square else f" || to_row != {WORD}"
-    counts = ["to_row", "from_row", "rows", "columns"]
-    smaller = operation.smaller_block
-    how = "element by element" if smaller is None else "by smaller blocks that overlap"
-    cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
-    mixed = _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // lanes]}{lanes}") if is_square else ""
-    return f"""
-{mixed}/* A block of a matrix, transposed; what is no whole block goes {how}. */
-static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
-{{
-  if (rows < {operation.block_rows} || columns < {lanes}{others})
-  {{
-{cut}
-    return;
-  }}
-{body}
-}}
-{_stores(operation, ["to", "from"], counts, has_value)}"""
-
-
-def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
-    """A square block: rows deal out elements, then pairs, within quads, and quads are sorted: instructions without tables of places."""
-    lanes, vector = operation.lanes, operation.vector
-    quad, half = min(lanes, 4), min(lanes, 4) // 2
-    steps: list[str] = []
-
-    def mixed(one: str, other: str, parts: Sequence[Sequence[int]]) -> str:
-        """A vector of parts of two, by their places in both."""
-        places = ", ".join(str(place) for part in parts for place in part)
-        steps.append(f"  {vector} step{len(steps)} = mixed_{vector}({one}, {other}, {places});")
-        return f"step{len(steps) - 1}"
-
-    def dealt(one: str, other: str, size: int) -> list[str]:
-        firsts = ([q + n for q in range(0, lanes, quad) for n in range(start, start + half, size)] for start in (0, half))
-        return [mixed(one, other, [range(n + b, n + b + size) for n in own for b in (0, lanes)]) for own in firsts]
-
-    def by_place(rows: Sequence[str]) -> list[str]:
-        if len(rows) == 1:
-            return list(rows)
-        quads = ([range(n + b, n + b + 4) for b in (0, lanes) for n in range(first, lanes, 8)] for first in (0, 4))
-        even, odd = (by_place([mixed(rows[k], rows[k + 1], own) for k in range(0, len(rows), 2)]) for own in quads)
-        return [row for pair in zip(even, odd, strict=True) for row in pair]
-
-    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(lanes))
-    single = [row for k in range(0, lanes, 2) for row in dealt(f"row{k}", f"row{k + 1}", 1)]
-    pairs = [row for k in range(0, lanes - 3, 4) for n in (k, k + 1) for row in dealt(single[n], single[n + 2], 2)]
-    columns = [by_place((pairs or single)[k::quad]) for k in range(quad)]
-    yield from steps
-    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
-
-
-def _row(array: str, number: int) -> str:
-    """Where a row of a block starts."""
-    return f"{array} + {number} * {array}_row" if number > 1 else f"{array} + {array}_row" if number else array
-
-
-def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
-    """Four rows whose columns become words, one after another: two stages."""
-    lanes, vector = operation.lanes, operation.vector
-    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(WORD))
-    yield f"  {vector} even0, even1, odd0, odd1, words0, words1, words2, words3;"
-    yield _dealt("even0", "even1", "row0", "row2")
-    yield _dealt("odd0", "odd1", "row1", "row3")
-    yield _dealt("words0", "words1", "even0", "odd0")
-    yield _dealt("words2", "words3", "even1", "odd1")
-    yield from (f"  set_{vector}(__{to}, to + {k * lanes}, words{k});" for k in range(WORD))
-
-
-def _dealt(low: str, high: str, one: str, other: str) -> str:
-    """Two vectors dealt out like cards: an element of each in turn."""
-    return f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;"

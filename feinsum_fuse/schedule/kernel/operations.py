@@ -91,6 +91,8 @@ class Extent(Enum):
     WHOLE = ""
     COUNTED = "upto"
     """The last argument says how many elements there are."""
+    MERGED = "merged"
+    """Of a store: so does the last argument, and behind these lie elements of the same array, up to a whole vector, which stay."""
     ALIGNED = "aligned"
     """The place in memory is a multiple of the vector's length."""
 
@@ -214,7 +216,7 @@ class VectorOperation:
     @property
     def is_counted(self) -> bool:
         """Whether its last argument says how many elements there are."""
-        return self.extent is Extent.COUNTED
+        return self.extent in {Extent.COUNTED, Extent.MERGED}
 
     @property
     def is_block(self) -> bool:

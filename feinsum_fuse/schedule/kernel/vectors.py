@@ -20,7 +20,7 @@ from ...number_types import BFLOAT16, WIDENED, computed_in
 from ..refusals import NormalFormError, VectorAccessError
 from ..statement import Place, Statement
 from ..steps.explicate import affine
-from ..steps.vector_steps import lane_axis
+from ..steps.vector_steps import is_multiple, lane_axis
 from ..tree.nest import For, Nest, Tile
 from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type
 
@@ -415,9 +415,27 @@ class VectorWriter:
         target = self.statement.target
         spaces, count = (self.memory_of(target.source),), self.count()
         # A tile that is fetched ends in padding, into which a last vector may be stored whole.
-        if count is None or (self.statement.role == "fetch" and self._is_padded(target)) or self._adds_zeros():
+        is_fetched = self.statement.role == "fetch" and self._is_padded(target)
+        if count is None or is_fetched or self._ends_in_padding() or self._adds_zeros():
             return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
-        return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=Extent.COUNTED)
+        # Memory has a store of so many elements, or it is made of shorter ones; what is in registers would have to leave them for it.
+        is_merged = spaces == ("private",) and self.stored_type != BFLOAT16 and self._is_padded(target) and self._starts_vectors(target)
+        extent = Extent.MERGED if is_merged else Extent.COUNTED
+        return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=extent)
+
+    def _ends_in_padding(self) -> bool:
+        """Whether all lanes that do not count lie behind a row of a tile, in its padding, which nobody reads."""
+        place = self.statement.target
+        tile, axis = self.nest.tiles.get(place.source), lane_axis(place, self.lane)
+        if tile is None or axis is None or not (self._is_padded(place) and self._starts_vectors(place)):
+            return False
+        ends = [limit + place.indices[axis] for limit in self.limits]
+        return all(not end.terms and end.constant >= tile.shape[axis] - 1 for end in ends)
+
+    def _starts_vectors(self, place: Place) -> bool:
+        """Whether the first lane's element is a whole number of vectors from the start of its row."""
+        axis = lane_axis(place, self.lane)
+        return axis is not None and is_multiple(place.indices[axis] - Affine.variable(self.lane), self.lanes)
 
     def _adds_zeros(self) -> bool:
         """Whether lanes beyond the end have sums of their own, to which they add zeros: all factors are loaded up to the end."""

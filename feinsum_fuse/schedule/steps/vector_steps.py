@@ -103,7 +103,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
             continue
         axis = lane_axis(place, lane)
         wanted.add(axis)
-        aligned = aligned and axis is not None and _is_multiple(place.indices[axis] - Affine.variable(lane), lanes)
+        aligned = aligned and axis is not None and is_multiple(place.indices[axis] - Affine.variable(lane), lanes)
     if not wanted:
         wanted = set(_combined_axes(nest, tile, names))
     if len(wanted) != 1 or None in wanted:
@@ -151,14 +151,15 @@ def _holds_words(nest: Nest, tile: Tile, axis: int) -> bool:
     return bool(users) and all(s.reduce == "add" and t in DOT_PRODUCT.types for s, t in zip(users, types, strict=True))
 
 
-def _is_multiple(index: Affine, lanes: int) -> bool:
+def is_multiple(index: Affine, lanes: int) -> bool:
+    """Whether an index is so many times a whole number in every iteration."""
     return index.constant % lanes == 0 and all(factor % lanes == 0 for _, factor in index.terms)
 
 
 def _moves_vectors(place: Place, above: tuple[For, ...], lanes: int) -> bool:
     """Whether a moving statement touches the tile at whole vectors, once its own loops are cut into vectors."""
     own = {loop.name for loop in above if not loop.refs}
-    return all(_is_multiple(index - index.restricted(own), lanes) for index in place.indices if len(index.terms) > 1 or index.constant)
+    return all(is_multiple(index - index.restricted(own), lanes) for index in place.indices if len(index.terms) > 1 or index.constant)
 
 
 def _lies_in_vectors(index: Affine, above: tuple[For, ...], lanes: int) -> bool:

@@ -1,0 +1,112 @@
+"""Functions that transpose blocks of matrices in registers, in OpenCL C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .operations import WORD, VectorOperation, Verb
+
+_MIXED = """\
+#ifndef mixed_{0}
+#ifdef __clang__
+#define mixed_{0}(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define mixed_{0}(one, other, ...) shuffle2(one, other, ({1})(__VA_ARGS__))
+#endif
+#endif
+"""
+_WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+_ELEMENTS = """\
+    for (int column = 0; column < columns; ++column)
+      for (int row = 0; row < rows; ++row)
+        to[column * to_row + row] = from[row * from_row + column];"""
+_OVERLAPPING = """\
+    if (rows < {1} || columns < {1})
+    {{
+      {0}(*to, *from, to_row, from_row, rows, columns);
+      return;
+    }}
+    for (int row = 0; row < rows; row += {1})
+      for (int column = 0; column < columns; column += {1})
+      {{
+        int const r = min(row, rows - {1}), c = min(column, columns - {1});
+        {0}(to[c * to_row + r], from[r * from_row + c], to_row, from_row, {1}, {1});
+      }}"""
+"""What is no whole block of a matrix: the name of the function for blocks that are half as long, and their length."""
+
+
+def block_text(operation: VectorOperation) -> str:
+    """The OpenCL C text of a function that transposes a block."""
+    name, element, lanes = operation.name, operation.element, operation.lanes
+    to, source = operation.spaces
+    is_square = operation.verb is Verb.BLOCK
+    body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
+    others = "" if is_square else f" || to_row != {WORD}"
+    smaller = operation.smaller_block
+    how = "element by element" if smaller is None else "by smaller blocks that overlap"
+    cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
+    mixed = _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // lanes]}{lanes}") if is_square else ""
+    return f"""
+{mixed}/* A block of a matrix, transposed; what is no whole block goes {how}. */
+static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
+{{
+  if (rows < {operation.block_rows} || columns < {lanes}{others})
+  {{
+{cut}
+    return;
+  }}
+{body}
+}}"""
+
+
+def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
+    """A square block: rows deal out elements, then pairs, within quads, and quads are sorted: instructions without tables of places."""
+    lanes, vector = operation.lanes, operation.vector
+    quad, half = min(lanes, 4), min(lanes, 4) // 2
+    steps: list[str] = []
+
+    def mixed(one: str, other: str, parts: Sequence[Sequence[int]]) -> str:
+        """A vector of parts of two, by their places in both."""
+        places = ", ".join(str(place) for part in parts for place in part)
+        steps.append(f"  {vector} step{len(steps)} = mixed_{vector}({one}, {other}, {places});")
+        return f"step{len(steps) - 1}"
+
+    def dealt(one: str, other: str, size: int) -> list[str]:
+        firsts = ([q + n for q in range(0, lanes, quad) for n in range(start, start + half, size)] for start in (0, half))
+        return [mixed(one, other, [range(n + b, n + b + size) for n in own for b in (0, lanes)]) for own in firsts]
+
+    def by_place(rows: Sequence[str]) -> list[str]:
+        if len(rows) == 1:
+            return list(rows)
+        quads = ([range(n + b, n + b + 4) for b in (0, lanes) for n in range(first, lanes, 8)] for first in (0, 4))
+        even, odd = (by_place([mixed(rows[k], rows[k + 1], own) for k in range(0, len(rows), 2)]) for own in quads)
+        return [row for pair in zip(even, odd, strict=True) for row in pair]
+
+    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(lanes))
+    single = [row for k in range(0, lanes, 2) for row in dealt(f"row{k}", f"row{k + 1}", 1)]
+    pairs = [row for k in range(0, lanes - 3, 4) for n in (k, k + 1) for row in dealt(single[n], single[n + 2], 2)]
+    columns = [by_place((pairs or single)[k::quad]) for k in range(quad)]
+    yield from steps
+    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
+
+
+def _row(array: str, number: int) -> str:
+    """Where a row of a block starts."""
+    return f"{array} + {number} * {array}_row" if number > 1 else f"{array} + {array}_row" if number else array
+
+
+def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
+    """Four rows whose columns become words, one after another: two stages."""
+    lanes, vector = operation.lanes, operation.vector
+    yield from (f"  {vector} row{k} = get_{vector}(__{source}, {_row('from', k)});" for k in range(WORD))
+    yield f"  {vector} even0, even1, odd0, odd1, words0, words1, words2, words3;"
+    yield _dealt("even0", "even1", "row0", "row2")
+    yield _dealt("odd0", "odd1", "row1", "row3")
+    yield _dealt("words0", "words1", "even0", "odd0")
+    yield _dealt("words2", "words3", "even1", "odd1")
+    yield from (f"  set_{vector}(__{to}, to + {k * lanes}, words{k});" for k in range(WORD))
+
+
+def _dealt(low: str, high: str, one: str, other: str) -> str:
+    """Two vectors dealt out like cards: an element of each in turn."""
+    return f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;"
