@@ -226,15 +226,15 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
                   T_private[0] += X[at_i_j + k] * C_0;
                   T_private[4] += X[at_i_j + k + 19] * C_0;
                 }
-                vstoreupto_local_float8(T_local[T_local_at], T_private[0], 3);
-                vstoreupto_local_float8(T_local[T_local_at + 40], T_private[4], 3);
+                vstore_local_float8(T_local[T_local_at], T_private[0]);
+                vstore_local_float8(T_local[T_local_at + 40], T_private[4]);
               }
               else
               {
                 // k (T)
                 for (int k = 0; k < 19; ++k)
                   T_private[0] += X[at_i_j + k] * vloadupto_global_float8(C[32 * r_0 + 35 * k], 3);
-                vstoreupto_local_float8(T_local[T_local_at], T_private[0], 3);
+                vstore_local_float8(T_local[T_local_at], T_private[0]);
               }
             }
           }

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
+from ..intrinsics.block_text import block_text
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .block_text import block_text
 from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .operations import WORD, VectorOperation, Verb
+from ..kernel.operations import WORD, VectorOperation, Verb
 
 _MIXED = """\
 #ifndef mixed_{0}
