@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
@@ -357,29 +358,67 @@ def _folded(
     body: Sequence[CStatement], moved: Mapping[str, VectorOperation], known: Mapping[str, Variable]
 ) -> tuple[CStatement, int] | None:
     """One statement for the first ones, which combine a number with the elements of a vector in turn; and how many they are."""
-    found = _combination(body[0], moved)
-    if found is None:
+    first = _combination(body[0], moved)
+    if first is None:
         return None
-    target, function, (array, where, index) = found
+    array, where, index = first.element
     store = moved[array]
-    others = [_combination(statement, moved) for statement in body[: store.lanes]]
-    if index % store.lanes or array_of(target) == array or known[array_of(target)].type != store.element:
+    if index % store.lanes or array_of(first.target) == array or known[array_of(first.target)].type != store.element:
         return None
-    if others != [(target, function, (array, where, index + lane)) for lane in range(store.lanes)]:
+    others = [_combination(statement, moved) for statement in body[: store.lanes]]
+    if others != [replace(first, element=(array, where, index + lane)) for lane in range(store.lanes)]:
         return None
     load = VectorCall(replace(store, verb=Verb.LOAD, extent=Extent.WHOLE), (_element(array, where, index),))
-    fold = VectorOperation(Verb.FOLD, store.element, store.lanes, function)
-    return Assignment(target, VectorCall(fold, (target, load))), store.lanes
+    fold = VectorOperation(Verb.FOLD, store.element, store.lanes, first.function)
+    if first.scaled == _ELEMENT:
+        return Assignment(first.target, VectorCall(fold, (first.target, load))), store.lanes
+    scaled = Substitution({_ELEMENT.name: VectorCall(fold, (_numbers(first.scaled)[0] * 0, load))})(first.scaled)
+    return Assignment(first.target, scaled, "+="), store.lanes
 
 
-def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) -> tuple[Expression, str, _Element] | None:
-    """The number that a statement combines with an element of such vectors, how, and the element."""
+_ELEMENT = p.Variable("%element")
+"""An element in what is made of it before it is added."""
+
+
+@dataclass(frozen=True)
+class _Combination:
+    """A number ``target`` is combined, by a ``function``, with what ``scaled`` makes of an element."""
+
+    target: Expression
+    function: str
+    element: _Element
+    scaled: Expression = _ELEMENT
+
+
+def _numbers(scaled: Expression) -> list[np.number]:
+    return [part for part in within(scaled) if isinstance(part, np.number)]
+
+
+def _unscaled(value: Expression) -> tuple[Expression, Expression]:
+    """What is multiplied and divided by numbers, and these with it taken out."""
+    match value:
+        case p.Quotient(numerator, np.number() as divisor):
+            inner, scaled = _unscaled(numerator)
+            return inner, p.Quotient(scaled, divisor)
+        case p.Product(children) if [isinstance(child, np.number) for child in children].count(False) == 1:
+            position = next(k for k, child in enumerate(children) if not isinstance(child, np.number))
+            inner, scaled = _unscaled(children[position])
+            return inner, p.Product((*children[:position], scaled, *children[position + 1 :]))
+    return value, _ELEMENT
+
+
+def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) -> _Combination | None:
+    """What a statement combines with an element of such vectors, if that is what it does."""
+    scaled: Expression = _ELEMENT
     match statement:
-        case Assignment(target, element, "+=" | "*=" as operator):
-            function = {"+=": "sum", "*=": "product"}[operator]
+        case Assignment(target, value, "+="):
+            function = "sum"
+            element, scaled = _unscaled(value)
+        case Assignment(target, element, "*="):
+            function = "product"
         case Assignment(target, p.Call(p.Variable(function), (first, element)), "=") if first == target:
             pass
         case _:
             return None
     place = _place(element, moved)
-    return None if place is None else (target, function, place)
+    return None if place is None else _Combination(target, function, place, scaled)

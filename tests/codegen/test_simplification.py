@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pymbolic.primitives as p
 import pytest
 from pymbolic import parse
@@ -72,6 +75,9 @@ def test_elements_of_vectors_are_set_and_combined_a_vector_at_a_time() -> None:
     known = {name: Variable("float", "f", "private") for name in "pZ"}
     found = lines(kernel(*in_vectors([*plus, assignment(STORE.format("p", 0))], known)))
     assert found[0] == f"Z[0] = foldsum_float4(Z[0], {vector});"
+    scaled = [replace(one, value=p.Quotient(p.Product((np.float32(3), one.value)), np.float32(7))) for one in plus]
+    found = lines(kernel(*in_vectors([*scaled, assignment(STORE.format("p", 0))], known)))
+    assert found[0] == f"Z[0] += 3.0f * foldsum_float4(0.0f, {vector}) / 7.0f;"
     assert in_lines(*(f"Z[0] = fmax(Z[0], p[{k}])" for k in range(4, 8))) == [f"Z[0] = foldfmax_float4(Z[0], {vector});"]
 
 

@@ -19,6 +19,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
+from feinsum_fuse.schedule.steps.factor_steps import RFactor
 from feinsum_fuse.schedule.steps.loop_steps import Reorder
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
 from feinsum_fuse.schedule.tree.accumulators import SUM, hoisted
@@ -79,26 +80,53 @@ def _value(line: str) -> str:
     return re.sub(r"\[[^\]]*\]", "", re.split(r" (?:\+=|max=|=) ", line, maxsplit=1)[1])
 
 
-@pytest.mark.parametrize(("dtype", "at"), [("int32", "Z.m/0"), ("float32", "Z.k/0")])
-def test_what_stays_inside(dtype: str, at: str) -> None:
-    """Factors of integers, and of partial sums that are loaded again."""
-    cascade = cascade_of("Z[m,n] = 3 * A[m,k] * B[k,n]", dtype)
-    schedule = in_tile(at)
+def test_factors_of_integers_stay_inside() -> None:
+    cascade = cascade_of("Z[m,n] = 3 * A[m,k] * B[k,n]", "int32")
+    schedule = in_tile("Z.m/0")
     text = str(schedule.nest(cascade.kernel()))
     assert "+= 3" in text
     inputs = whole_numbers(cascade)
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
-def test_masks_of_sums_that_are_carried_on_are_taken_out() -> None:
-    """A mask is applied to each part of the sum when it is stored; factors stay, since the first parts were scaled."""
-    cascade = cascade_of("Z[m,n] = where(n <= m, 3 * A[m,k] * B[k,n], 0)")
+@pytest.mark.parametrize(
+    ("text", "inside", "stored", "again"),
+    [
+        ("Z[m,n] = 3 * A[m,k] * B[k,n]", "A_0_Z*B_1_Z", "3.0*Z_private", "Z / 3.0"),
+        ("Z[m,n] = A[m,k] * B[k,n] / 7", "A_0_Z*B_1_Z", "Z_private / 7.0", "7.0*Z"),
+        (MASKED.replace("-inf", "0"), "A_0_Z*B_1_Z", "3.0*(0.5*Z_private if n_Z <= m_Z else 0.0)", "(Z / 3.0) / 0.5"),
+        ("Z[m,n] = where(k <= m, 3 * A[m,k] * B[k,n], 0)", "A_0_Z*B_1_Z if k_Z <= m_Z else 0.0", "3.0*Z_private", "Z / 3.0"),
+    ],
+)
+def test_what_is_undone_where_sums_are_carried_on(text: str, inside: str, stored: str, again: str) -> None:
+    """Each part of a sum is scaled and masked as it is stored, so that the next one goes on from what it was before."""
+    cascade = cascade_of(text)
     schedule = in_tile("Z.k/0")
     lines = [line.strip() for line in str(schedule.nest(cascade.kernel())).splitlines()]
-    assert _value(next(line for line in lines if "B_1_Z[" in line)) == "3.0*A_0_Z*B_1_Z"
-    assert _value(next(line for line in lines if line.startswith("Z[") and "private" in line)) == "Z_private if n_Z <= m_Z else 0.0"
+    assert _value(next(line for line in lines if "B_1_Z[" in line)) == inside
+    assert _value(next(line for line in lines if line.startswith("Z[") and "private" in line)) == stored
+    assert _value(next(line for line in lines if "not first" in line)).split("  if")[0] == again
     inputs = whole_numbers(cascade)
-    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+    np.testing.assert_allclose(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "combined"),
+    [
+        ("Z[m,n] = A[m,k] * B[k,n] / 7", "A_0_Z*B_1_Z", "Z_partial / 7.0"),
+        ("Z[m,n] = where(k <= m, -2 * A[m,k] * B[k,n], 0)", "A_0_Z*B_1_Z if k_Z <= m_Z else 0.0", "(-2.0)*Z_partial"),
+        ("Z[m,n] = max(2 * A[m,k] * B[k,n])", "2.0*A_0_Z*B_1_Z", "Z_partial"),
+    ],
+)
+def test_partial_results_are_scaled_as_they_are_combined(text: str, inside: str, combined: str) -> None:
+    cascade = cascade_of(text)
+    loops = refs("Z.m Z.n Z.k/0 Z.k/1")
+    schedule = Schedule((Explicate(), split("Z.k", 4, 11), Reorder("Z", loops), RFactor(ref("Z.k/1"), ref("Z.n"), "private")))
+    lines = [line.strip() for line in str(schedule.nest(cascade.kernel())).splitlines()]
+    assert _value(next(line for line in lines if "B_1_Z[" in line)) == inside
+    assert _value(next(line for line in lines if line.startswith("Z[") and "partial" in line)) == combined
+    inputs = whole_numbers(cascade)
+    np.testing.assert_allclose(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"], rtol=1e-6, atol=1e-6)
 
 
 def test_as_text(golden: Callable[[str, str], None]) -> None:
@@ -129,6 +157,15 @@ def test_the_value_is_the_same(value: Expression, x: float, fixed: bool) -> None
     part = hoisted(value, {"x"} if fixed else set())
     before, after = (_number(e, x) for e in (value, part.of(part.inner)))
     assert np.isclose(before, after, equal_nan=True) or np.isnan(before)
+
+
+@given(expressions(), st.sampled_from([-3.0, 1.0, 7.0]))
+def test_a_sum_goes_on_from_what_is_stored(value: Expression, x: float) -> None:
+    """What is done outside is undone where it has not masked the sum."""
+    part = hoisted(value, {"x"})
+    stored = _number(part.of(var("x")), x)
+    if stored != 0 and np.isfinite(stored):
+        assert np.isclose(_number(part.goes_on_from(stored), x), x)
 
 
 @given(expressions(), st.sampled_from([-3.0, 0.0, 1.0, 7.0]))

@@ -14,9 +14,10 @@ from constantdict import constantdict
 from pymbolic.typing import Expression
 
 from ...arguments import ANYTHING, NOTHING, TEXT, checked, described, element_type, mapping
-from ...errors import CascadeError
+from ...errors import CascadeError, SpecError
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
+from ...formats.language.einsum_text import parse_einsum
 from ...formats.language.extents import iteration_space, rank_ranges
 from ...formats.language.reductions import NONE, REDUCTIONS
 from ...formats.spec import Spec, expect_spec
@@ -138,7 +139,8 @@ def cascade(
 ) -> Cascade:
     """The Cascade of a Spec's workload, or of Einsums written as strings, one or a list (or as mappings, as in a workload's ``einsums``).
 
-    ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. ``dtypes`` and ``accumulate``: set
+    ``sizes``: rank -> size, for strings only; a name instead of a number makes the length symbolic. A number for what is no rank, but the
+    name of a rank variable in capitals, is how many values that takes (``R`` of ``max(X[H: 2*p + r])``). ``dtypes`` and ``accumulate``: set
     expression -> NumPy type name, instead of the Spec's ``opencl`` key (default for strings: float32). A tensor of the type ``int4``, or
     ``int4/G`` for groups of ``G``, is read in four bits, as by :meth:`Cascade.in_four_bits`.
     Raises :class:`CascadeError` and :class:`SpecError`.
@@ -174,13 +176,34 @@ def _from_strings(
     bits = {key: 4 if group_of(dtype) else 8 * element_type(dtype, CascadeError).itemsize for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
-    document = {"workload": {"rank_sizes": numbers, "bits_per_value": bits, "einsums": list(einsums)}}
+    shape = {v: f"0 <= {v} < {numbers.pop(v.upper())}" for v in _windows(einsums) if v.upper() in numbers and v.upper() not in symbols}
+    document = {
+        "workload": {"rank_sizes": numbers, "iteration_space_shape": shape, "bits_per_value": bits, "einsums": list(einsums)}
+    }
     try:
         text = json.dumps(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise CascadeError(f"an Einsum is no text and no mapping of plain values: {error}") from None
     result = _from_workload(loads(text).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
+
+
+def _windows(einsums: Iterable[str | Mapping[str, object]]) -> set[str]:
+    """The rank variables after which no rank is called, as those of a window that moves over a rank."""
+    ranks: set[str] = set()
+    variables: set[str] = set()
+    for einsum in einsums:
+        text = einsum if isinstance(einsum, str) else einsum.get("einsum")
+        if not isinstance(text, str):
+            return set()  # whose tensors are written as mappings: sizes are those of ranks
+        try:
+            parsed = parse_einsum(text)
+        except SpecError:
+            return set()  # which is said with its place where it is read
+        for projection in (parsed.output_projection, *(projection for _, projection in parsed.inputs)):
+            ranks |= projection.keys()
+            variables.update(*(index.variables for index in projection.values()))
+    return {variable for variable in variables if variable.upper() not in ranks}
 
 
 def _with_symbols(cascade: Cascade, symbols: Mapping[int, SizeParam]) -> Cascade:

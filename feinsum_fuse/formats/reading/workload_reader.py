@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from constantdict import constantdict
@@ -125,8 +125,8 @@ class WorkloadReader:
 
     def _check_sizes(self, workload: Workload, located: list[_Located], root: FieldPath) -> None:
         ranks = {rank for einsum in workload.einsums for access in einsum.tensor_accesses for rank in access.projection}
-        self._warn_unused(workload.rank_sizes, ranks, (*root, "rank_sizes"), "No tensor has a rank")
         variables = {v for einsum in workload.einsums for v in einsum.rank_variables}
+        self._warn_unused(workload.rank_sizes, ranks, (*root, "rank_sizes"), "No tensor has a rank", variables)
         self._warn_unused(workload.iteration_space_shape, variables, (*root, "iteration_space_shape"), "No Einsum has a rank variable")
         for name, text in workload.iteration_space_shape.items():
             with self.document.blame((*root, "iteration_space_shape", name)):
@@ -138,10 +138,15 @@ class WorkloadReader:
             own = {rank for access in item.einsum.tensor_accesses for rank in access.projection}
             self._warn_unused(item.einsum.rank_sizes, own, (*item.path, "rank_sizes"), f"No tensor of Einsum {item.einsum.name} has a rank")
 
-    def _warn_unused(self, given: Iterable[str], known: set[str], path: FieldPath, what: str) -> None:
-        for name in given:
+    def _warn_unused(
+        self, given: Mapping[str, object], known: set[str], path: FieldPath, what: str, variables: Container[str] = ()
+    ) -> None:
+        for name, value in given.items():
             if name not in known:
-                text = f"{self.document.locate((*path, name), key=True)}: {what} {name}; the entry has no effect. {nearest(name, known)}"
+                hint, variable = nearest(name, known), name.lower()
+                if variable in variables:
+                    hint = f"For {variable} to take so many values, write iteration_space_shape: {{{variable}: 0 <= {variable} < {value}}}."
+                text = f"{self.document.locate((*path, name), key=True)}: {what} {name}; the entry has no effect. {hint}"
                 warnings.warn(text, SpecWarning, stacklevel=2)
 
     def _sizes(self, given: Mapping[str, object], path: FieldPath) -> dict[str, int]:

@@ -14,6 +14,7 @@ from ...number_types import scalar
 from ..refusals import BindingConflictError, NestOrderError, NoReductionError, ProducerConsumerError, SymbolicExtentError
 from ..statement import Place, Statement
 from ..step import Keyword, Step
+from ..tree.accumulators import Hoisted, can_wait, hoisted
 from ..tree.loops import check_alone, find, is_reduction, replace_statement, with_body
 from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, statements
 from ..tree.regions import Region, check_dense, check_visible, region
@@ -26,8 +27,9 @@ class RFactor(Step):
 
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: init Z; part[k, f] = neutral;
     for k: part[k, inner] += ...; for f: for k: Z[base(i) + f] += part[k, f]``. The partial results live in ``memory`` below the loop
-    ``at`` (none: the kernel's start), in the type in which the Einsum accumulates. Invariant: after the loop ``at`` has run an iteration,
-    Z holds what it held before; sums are taken in another order.
+    ``at`` (none: the kernel's start), in the type in which the Einsum accumulates. Constant factors of a sum are applied to partial results
+    as these are combined. Invariant: after the loop ``at`` has run an iteration, Z holds what it held before; sums are taken in another
+    order.
     """
 
     effect = "reassociates"
@@ -58,10 +60,12 @@ class RFactor(Step):
         tile = Tile(name, nest.tensor_of(place.source), memory, shape, dtype, origin, tuple(range(len(shape))), strides=strides)
         own = Place(name, (Affine.variable(loop.name), *touched.local(place, name).indices))
         before = _started(nest, einsum, tile, scalar(dtype, REDUCTIONS[update.reduce].neutral_of(dtype)))
-        after = _combined(nest, tile, touched, update, above, names)
+        waits = can_wait(update.reduce, nest.dtype_of(place.source), dtype)
+        each = hoisted(update.value) if waits else Hoisted(update.value)
+        after = _combined(nest, tile, touched, update, each, above, names)
         # Partial results of partial results are combined before those are.
         body = _around(nest.body, update, len(names), before, after)
-        body = replace_statement(body, update, dataclasses.replace(update, target=own))
+        body = replace_statement(body, update, dataclasses.replace(update, target=own, value=each.inner))
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
     def _check(self, nest: Nest) -> None:
@@ -98,7 +102,7 @@ def _started(nest: Nest, einsum: str, tile: Tile, value: float | int) -> tuple[N
 
 
 def _combined(
-    nest: Nest, tile: Tile, touched: Region, update: Statement, above: tuple[For, ...], names: tuple[str, ...]
+    nest: Nest, tile: Tile, touched: Region, update: Statement, each: Hoisted, above: tuple[For, ...], names: tuple[str, ...]
 ) -> tuple[NestItem, ...]:
     """Every element of the region with the partial results added to it, one iteration of the factored loop after another."""
     axes = tuple(range(len(touched.shape)))
@@ -107,7 +111,7 @@ def _combined(
     ((_, drain),) = statements((node,))
     lane = nest.fresh(f"{tile.name}_combine")
     held = Place(tile.name, (Affine.variable(lane), *drain.operands[0].indices))
-    combine = dataclasses.replace(drain, role="combine", operands=(held,), reduce=update.reduce)
+    combine = dataclasses.replace(drain, role="combine", value=each.of(drain.value), operands=(held,), reduce=update.reduce)
     return _replaced((node,), For(lane, tile.shape[0], (combine,)))
 
 

@@ -15,14 +15,13 @@ from pymbolic.mapper.substitutor import make_subst_func
 
 from ...cascades.kernel.typed_map import cast_to
 from ...formats.affine import Affine
-from ...formats.language.reductions import REDUCTIONS
 from ...formats.opencl import MEMORIES, AddressSpace
 from ...formats.workload import operand_name
-from ...number_types import computed_in, kind_of
+from ...number_types import computed_in
 from ..refusals import NestOrderError, ProducerConsumerError, ScopeError, UnknownTensorError
 from ..statement import Place, Statement, StatementRole
 from ..step import EinsumName, Keyword, Step, TensorName
-from ..tree.accumulators import Later, started
+from ..tree.accumulators import Later, can_wait, started
 from ..tree.initial_values import initial_values, limits_of, sets_within
 from ..tree.items import item_loops, items_first, own_items, shared_scope
 from ..tree.loops import chain_of, find, inside, interval, is_reduction, with_body
@@ -258,7 +257,8 @@ class CacheWrite(Step):
     Before: ``for i: init Z; for k: Z[base(i) + inner] += ...``. After: ``for i: tile = init; for k: tile[inner] += ...;
     Z[base(i) + f] = tile[f]``. Where a reduction loop encloses the tile, later iterations reload partial sums instead of setting the
     initial value. The tile has the type in which the Einsum accumulates; what leaves it is converted. Constant factors and masks of a sum
-    that is whole in the tile are applied to what is stored: ``tile += c * x`` becomes ``tile += x`` and ``Z[...] = c * tile``.
+    are applied to what is stored, and factors undone in what is reloaded: ``tile += c * x`` becomes ``tile = Z[...] / c; tile += x;
+    Z[...] = c * tile``.
     A distributed tile above loops over work-items is spread over them: ``for k: for j: for l [local.0]: Z[8*j + l] += ...`` becomes
     ``for l [local.0]: tile[f] = init; for k: for j: for l [local.0]: tile[j] += ...; for l [local.0]: Z[8*f + l] = tile[f]``; refused with
     :class:`ScopeError` where a work-item uses what another one writes.
@@ -309,7 +309,7 @@ class CacheWrite(Step):
         mover = Mover(nest, tile, touched, held[1], items_first(held[0], names, own_loops), own, own_loops)
         keeps = late or self._leaves_partial_results(mover) or not all(self._is_covered(mover, scope, p, reductions) for p in initial)
         init = inits[0] if inits and not keeps else None
-        later = self._later(nest, update, tile, inits, carried=keeps or bool(reductions)) if not reads else None
+        later = self._later(nest, update, tile, inits) if not reads else None
 
         def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For) or (node.einsum != self.einsum and node not in readers):
@@ -373,24 +373,30 @@ class CacheWrite(Step):
             assert update.reduce is not None
             start = started(init.value, update.reduce, mover.nest.dtype_of(mover.parent.source), mover.tile.dtype)
             before += mover.statement(self.einsum, "init", cast(float, start), first=reductions)
-            before += mover.statement(self.einsum, "reload", later=reductions) if reductions else ()
+            before += self._reloaded(mover, update, later, reductions) if reductions else ()
         elif update.reduce is not None:
-            before += mover.statement(self.einsum, "reload")
+            before += self._reloaded(mover, update, later)
 
         drain = mover.statement(self.einsum, "drain")
         return before, drain if later is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, later),))
 
-    def _later(self, nest: Nest, update: Statement, tile: Tile, inits: Sequence[Statement], *, carried: bool) -> Later | None:
-        """What of a sum's values can wait until it is stored: narrow numbers could overflow, integers are not divided.
+    def _reloaded(self, mover: Mover, update: Statement, later: Later | None, after: tuple[str, ...] = ()) -> tuple[NestItem, ...]:
+        """What goes on from stored sums: what was done to them when they were stored is undone."""
+        nodes = mover.statement(self.einsum, "reload", later=after)
+        if later is None:
+            return nodes
+        done = later.of(update.value)
 
-        A sum that is ``carried`` on from a stored one was scaled when that was stored. Masks can be applied each time: what they make 0
-        was 0 from the start.
-        """
-        dtype = np.dtype(tile.dtype)
-        wide = kind_of(dtype) in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and tile.dtype == nest.dtype_of(update.target.source)
-        sums = update.role == "update" and update.reduce is not None and REDUCTIONS[update.reduce].is_sum
+        def undone(node: NestItem) -> tuple[NestItem, ...]:
+            return (node if isinstance(node, For) else dataclasses.replace(node, value=done.goes_on_from(node.value)),)
+
+        return rebuilt(nodes, undone)
+
+    def _later(self, nest: Nest, update: Statement, tile: Tile, inits: Sequence[Statement]) -> Later | None:
+        """What of a sum's values can wait until it is stored; masks are applied each time: what they make 0 was 0 from the start."""
+        waits = update.role == "update" and can_wait(update.reduce, nest.dtype_of(update.target.source), tile.dtype)
         started_at_0 = len(inits) == 1 and np.isscalar(inits[0].value) and inits[0].value == 0
-        return Later(_axes_of(nest, update), scales=not carried) if wide and sums and started_at_0 else None
+        return Later(_axes_of(nest, update)) if waits and started_at_0 else None
 
     def _writing(self, nest: Nest, scope: tuple[str, ...]) -> tuple[tuple[For, ...], Statement]:
         """What writes the Einsum's sums below this scope, or combines its partial results there, with the loops around it."""

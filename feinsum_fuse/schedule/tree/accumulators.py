@@ -82,6 +82,13 @@ class _Typed(UncachedWalkMapper):  # type: ignore[misc]
             self.types.append(str(expr.dtype))
 
 
+def can_wait(reduce: str | None, stored: str, accumulate: str) -> bool:
+    """Whether a whole reduction may be scaled in place of each value: narrow numbers could overflow, integers are not divided."""
+    dtype = np.dtype(accumulate)
+    wide = kind_of(dtype) in "fc" and dtype.type(0).real.dtype.itemsize >= 4 and accumulate == stored
+    return wide and reduce is not None and REDUCTIONS[reduce].is_sum
+
+
 def rounds(reduce: str, stored: str, accumulate: str) -> bool:
     """Whether partial results that are converted to the stored type may give another result than the whole one converted at the end.
 
@@ -103,38 +110,55 @@ def started(value: Expression, reduce: str, stored: str, accumulate: str) -> Exp
 MapNumber = int | float | complex | np.number
 SUM = "sum"
 """The name of the sum in what is done to it."""
+_WHOLE = var(SUM)
 
 
 @dataclass(frozen=True)
 class Hoisted:
-    """``inner`` is summed, and ``outer`` is done to the whole sum."""
+    """``inner`` is summed, and ``outer`` is done to the whole sum.
+
+    ``carried`` is what a sum of inner values goes on from, in terms of what is stored so far: without the factors, whatever is masked.
+    """
 
     inner: Expression
-    outer: Expression
+    outer: Expression = _WHOLE
+    carried: Expression = _WHOLE
 
     def of(self, total: Expression) -> Expression:
         """What becomes of a sum of inner values."""
-        result: Expression = SubstitutionMapper(make_subst_func({SUM: total}))(self.outer)
-        return result
+        return _of(self.outer, total)
+
+    def goes_on_from(self, stored: Expression) -> Expression:
+        """The sum of inner values of which this has been stored."""
+        return _of(self.carried, stored)
+
+    def scaled(self, factors: tuple[MapNumber, ...], divisors: tuple[MapNumber, ...]) -> Hoisted:
+        """The same for a value that is multiplied and divided by these."""
+        carried = _of(self.carried, _scaled(_WHOLE, divisors, factors))
+        return Hoisted(self.inner, _scaled(self.outer, factors, divisors), carried)
 
 
-def hoisted(value: Expression, fixed: Container[str], *, scales: bool = True) -> Hoisted:
-    """A value without the finite constants by which it is multiplied or divided (unless ``scales`` is false), and without masks.
+def _of(function: Expression, value: Expression) -> Expression:
+    result: Expression = SubstitutionMapper(make_subst_func({SUM: value}))(function)
+    return result
+
+
+def hoisted(value: Expression, fixed: Container[str] = ()) -> Hoisted:
+    """A value without the finite constants by which it is multiplied or divided, and without masks.
 
     A mask ``x if condition else b`` goes if the condition only reads names that stay ``fixed`` during the sum, and ``b`` is zero or
     infinite, so that the sum of as many is the same again. Of one that stays, a factor of ``x`` goes if it leaves ``b`` as it is.
     """
-    factors, divisors, rest = _scale(value) if scales else ((), (), value)
-    result = Hoisted(rest, var(SUM))
+    factors, divisors, rest = _scale(value)
+    result = Hoisted(rest)
     if isinstance(rest, If) and is_number(rest.else_):
-        inner = hoisted(rest.then, fixed, scales=scales)
+        inner = hoisted(rest.then, fixed)
+        more, fewer, then = _scale(rest.then)
         if _is_unchanged_by_sums(rest.else_) and all(name in fixed for name in get_dependencies(rest.condition)):
-            result = Hoisted(inner.inner, If(rest.condition, inner.outer, rest.else_))
-        elif scales:
-            more, fewer, then = _scale(rest.then)
-            if _keeps(rest.else_, more, fewer):
-                result = Hoisted(If(rest.condition, then, rest.else_), _scaled(var(SUM), more, fewer))
-    return Hoisted(result.inner, _scaled(result.outer, factors, divisors))
+            result = Hoisted(inner.inner, If(rest.condition, inner.outer, rest.else_), inner.carried)
+        elif _keeps(rest.else_, more, fewer):
+            result = Hoisted(If(rest.condition, then, rest.else_)).scaled(more, fewer)
+    return result.scaled(factors, divisors)
 
 
 @dataclass(frozen=True)
@@ -143,12 +167,10 @@ class Later:
 
     fixed: Mapping[str, int]
     """The rank variables that do not change during a sum, with the axis along which each counts."""
-    scales: bool
-    """Whether constant factors wait as well as masks."""
 
     def of(self, value: Expression) -> Hoisted:
         """A value without what waits."""
-        return hoisted(value, self.fixed, scales=self.scales)
+        return hoisted(value, self.fixed)
 
 
 def is_number(value: Expression) -> bool:
