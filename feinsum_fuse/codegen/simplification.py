@@ -16,7 +16,7 @@ import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
 from ..schedule.kernel.operations import Extent, VectorOperation, Verb
-from .arithmetic import NOTHING_KNOWN, Known, both, conjuncts, integer, is_axis, linear, negated, shifted, simplified
+from .arithmetic import NOTHING_KNOWN, Known, Range, both, conjuncts, integer, is_axis, linear, negated, shifted, simplified
 from .statement_expressions import Rewriter, Substitution, VectorCall, array_of, is_negative, is_whole_number, negative, variables, within
 from .statements import (
     Assignment,
@@ -139,7 +139,7 @@ def _value(value: Expression, known: Known) -> Expression:
 
 
 class _Whole(Rewriter):
-    """Loads and stores without a count the vectors that are known to be whole."""
+    """Loads and stores without a count the vectors that are known to be whole, and chooses no lanes where all are known to be alike."""
 
     def __init__(self, known: Known) -> None:
         super().__init__()
@@ -151,7 +151,22 @@ class _Whole(Rewriter):
             least = self.known.range(call.parameters[-1])[0]
             if least is not None and least >= expr.operation.lanes:
                 return VectorCall(expr.operation.uncounted, call.parameters[:-1])
+        if expr.operation.verb is Verb.INDEX and expr.operation.comparison == ">=":
+            first, step, then, otherwise = call.parameters
+            low, high = self._over_lanes(first, step, expr.operation.lanes)
+            if low is not None and low >= 0:
+                return then
+            if high is not None and high < 0:
+                return otherwise
         return call
+
+    def _over_lanes(self, first: Expression, step: Expression, lanes: int) -> Range:
+        """The range of a number that goes up in steps from lane to lane."""
+        (low, high), (least, most) = self.known.range(first), self.known.range(step)
+        if least is None or least != most:
+            return None, None
+        last = least * (lanes - 1)
+        return None if low is None else low + min(0, last), None if high is None else high + max(0, last)
 
 
 def _join(before: list[CStatement], statement: CStatement, known: Known) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.terms import SizeParam, Tensor
+from feinsum_fuse.errors import SpecWarning
 from feinsum_fuse.formats.affine import Affine
 from tests.cascades.randomness import RandomCascade, random_inputs
 from tests.sweeps import SEED, sweep_size
@@ -94,6 +96,20 @@ def test_lower_bounds_are_shifted_to_zero() -> None:
 def test_a_rank_without_a_size_is_as_large_as_needed() -> None:
     cascade = ff.cascade(["O[p] = I[X:2*p+r+1] * W[r]"], sizes={"P": 4, "R": 3})
     assert cascade.tensors["I"].shape == (10,)
+
+
+def test_a_window_has_the_size_of_its_variable() -> None:
+    """``R`` is no rank where no tensor is indexed by ``r`` alone: its size bounds ``r``."""
+    lines = ["Z[p] = max(X[W: 2*p + r])"]
+    cascade = ff.cascade(lines, sizes={"W": 11, "P": 5, "R": 2})
+    assert dict(cascade.einsums[0].sizes) == {"p": 5, "r": 2} and not cascade.einsums[0].guards
+    values = np.arange(11, dtype=np.float32)[::-1]
+    np.testing.assert_array_equal(cascade.reference(X=values)["Z"], values[:10:2])
+    with pytest.warns(SpecWarning, match="No tensor has a rank K; the entry has no effect"):
+        ff.cascade(lines, sizes={"W": 11, "P": 5, "R": 2, "K": 3})
+    document = {"workload": {"rank_sizes": {"W": 11, "P": 5, "R": 2}, "bits_per_value": {"All": 32}, "einsums": lines}}
+    with pytest.warns(SpecWarning, match="For r to take so many values, write iteration_space_shape: {r: 0 <= r < 2}"):
+        ff.loads(json.dumps(document))
 
 
 def test_einsums_are_put_in_order() -> None:

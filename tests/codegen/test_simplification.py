@@ -12,9 +12,10 @@ from pymbolic import parse
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
 from feinsum_fuse.codegen.simplification import few_at_once, in_vectors, shortened
-from feinsum_fuse.codegen.statement_expressions import variables
+from feinsum_fuse.codegen.statement_expressions import VectorCall, variables
 from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement, Variable
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.schedule.kernel.operations import VectorOperation, Verb
 from tests.cascades.randomness import largest_error
 
 from .trees import assignment, expression, kernel, lines
@@ -54,6 +55,20 @@ def test_a_bound_of_a_sum_bounds_its_terms(condition: str, ends: tuple[object, o
     i, j = p.Variable("i"), p.Variable("j")
     known = Known({i: (0, 15), j: (0, None)}).where(expression(condition))
     assert (known.range(i), known.range(j)) == ends
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "chosen"),
+    [(12, -1, "a"), (9, -1, None), (-11, 1, None), (-12, 1, "b"), (-12, 4, None), (0, 4, "a")],  # i goes to 8, lanes three steps further
+)
+def test_lanes_that_are_alike_are_not_chosen(first: int, step: int, chosen: str | None) -> None:
+    choice = VectorOperation(Verb.INDEX, "float", 4, comparison=">=")
+    known = Known({p.Variable("i"): (0, 8)})
+    at = p.Sum((first, p.Product((-1 if step < 0 else 1, p.Variable("i")))))
+    value = VectorCall(choice, (at, step, p.Variable("a"), p.Variable("b")))
+    (found,) = shortened([Assignment(p.Variable("Z"), value)], known)
+    assert isinstance(found, Assignment)
+    assert found.value == p.Variable(chosen) if chosen else isinstance(found.value, VectorCall)
 
 
 STORE = "vstore_private_float4({0}[{1}], vload_private_float4({0}[{1}]) * 2.0)"
