@@ -1,10 +1,10 @@
 """What calling a program with NumPy arrays costs beyond calling it with device arrays, and how near it comes to NumPy's bandwidth.
 
-Run as ``python -m benchmarks.copies [--device NAME]``. Each program is called in turns with NumPy arrays and with device arrays on a queue
-of the caller's, each with and without memory for the result, and NumPy does the same between; each turn begins with another. A time is the
-median; what a call costs more than another is the median of the differences within a turn, with its quartiles. GB/s count every array
-once. Where other processes had more than a tenth of the processors, that is printed: then a median says little, and the fastest turns are
-beside it.
+Run as ``python -m benchmarks.copies [CASES] [--device NAME]``, where cases are numbers from 0 on. Each program is called in turns with
+NumPy arrays and with device arrays on a queue of the caller's, each with and without memory for the result, and NumPy does the same
+between; each turn begins with another. A time is the median; what a call costs more than another is the median of the differences within a
+turn, with its quartiles. GB/s count every array once. Where other processes had more than a tenth of the processors, that is printed: then
+a median says little, and the fastest turns are beside it.
 """
 
 from __future__ import annotations
@@ -96,14 +96,15 @@ def difference(times: dict[str, list[float]], one: str, other: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The tables, a case at a time."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.copies", description=__doc__)
+    parser.add_argument("cases", nargs="*", type=int, choices=[*range(len(CASES)), []], help="their numbers; all by default")
     parser.add_argument("--device", help="As for feinsum-fuse; default: PoCL.")
     parser.add_argument("--turns", type=int, default=TURNS)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
     device = find_device(given.device)
     context = cl.Context([device])
     print(DeviceInfo.of(device))
-    for case in CASES:
+    for case in (CASES[number] for number in given.cases or range(len(CASES))):
         cascade = ff.cascade([case.einsum], sizes=case.sizes, dtypes={"All": "float32"})
         program = ff.compile(ff.spec(cascade), device)
         moved = sum(array.nbytes for array in program.example.inputs.values()) + 4 * np.prod([*program.output_shapes.values()])

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyopencl as cl
@@ -137,3 +142,38 @@ def test_a_transform_is_compared_with_the_faster_of_tuned_and_default(tmp_path: 
     assert "products.kept_panels 1.50" in text
     assert "1.50 in the geometric mean of 1" in text
     assert "as the fastest in 0 of 1" in text
+
+
+_AWAKE = """
+import os
+from benchmarks.fidelity import awake
+made, start = [], awake.subprocess.Popen
+awake.subprocess.Popen = lambda *arguments: made.append(start(*arguments)) or made[-1]
+with awake.awake():
+    print(*(process.pid for process in made), flush=True)
+    if input() == "die":
+        os._exit(0)
+"""
+"""Says which processes keep the processors awake, and ends well or badly when told to."""
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true within some seconds."""
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has processes that run where nothing else wants to")
+@pytest.mark.parametrize("end", ["leave", "die"])
+def test_processors_are_kept_awake_by_who_wants_nothing(end: str) -> None:
+    """One idle-class process on each; none is left, also where the one that started them dies."""
+    command = [sys.executable, "-c", _AWAKE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=FOLDER.parent) as process:
+        assert process.stdout is not None
+        spinning = [int(word) for word in process.stdout.readline().split()]
+        assert _soon(lambda: all(os.sched_getscheduler(one) == os.SCHED_IDLE for one in spinning))
+        assert [os.sched_getaffinity(one) for one in spinning] == [{one} for one in os.sched_getaffinity(0)]
+        process.communicate(f"{end}\n")
+    assert _soon(lambda: not any(Path(f"/proc/{one}").exists() for one in spinning))

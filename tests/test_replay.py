@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from constantdict import constantdict
 
-from benchmarks.replay.judging import expected_bests, judge, score
+from benchmarks.replay.judging import TPE, beside, expected_bests, judge, score
 from benchmarks.replay.record import Measured, Record, name_of
 from benchmarks.replay.searchers import anywhere, by_chance, ours
 from benchmarks.replay.tables import TABLES, fewer
@@ -87,6 +87,13 @@ def test_scores_are_between_random_search_and_the_best(record: Record) -> None:
     assert score(at_once, times) == pytest.approx(1)
     assert abs(score([by_chance(times, seed) for seed in range(200)], times)) < 0.15
     assert "within 5 %" in judge(record, 2)
+
+
+def test_seeds_with_which_nothing_could_be_faster_are_counted() -> None:
+    """Of four seeds: ahead, as fast and sooner, as fast and later, behind; the other found the best with three."""
+    text = beside([[2.0, 1.0], [1.0, 9.0], [3.0, 1.0], [4.0, 4.0]], [[2.0, 2.0], [3.0, 1.0], [1.0, 3.0], [9.0, 1.0]], 2, 1.0)
+    assert f"ours is ahead of {TPE} with 1 of 4 seeds and behind with 1; as fast with the others, of which 1 sooner and 1 later" in text
+    assert f"with 3 seeds {TPE} found the best of all, before which nothing is" in text
 
 
 def test_a_record_that_is_not_complete_is_not_judged(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _compared(record: Record, space: RecordedSpace, start: Callable[[int], Candi
     rows = [[label, *_row(found, best), f"{score(found, times):+.2f}"] for label, found in runs.items()]
     lines = [text_table(head, rows, numbers=len(head) - 1)]
     if TPE in runs:
-        lines.append(_beside(runs["ours"], runs[TPE], count, best))
+        lines.append(beside(runs["ours"], runs[TPE], count, best))
     return "\n".join(lines)
 
 
@@ -67,7 +67,7 @@ def _about(record: Record, known: Sequence[float]) -> str:
     )
 
 
-def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], count: int, best: float) -> str:
+def beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], count: int, best: float) -> str:
     """How often ours is ahead, seed by seed: close to the best of all sooner, faster after so many measurements; of equal ones, mostly the
     best of all, the sooner.
     """
@@ -75,6 +75,7 @@ def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], c
     pairs = [((min(a), a.index(min(a))), (min(b), b.index(min(b)))) for a, b in zip(map(list, own), map(list, others), strict=True)]
     better, worse = sum(a[0] < b[0] for a, b in pairs), sum(a[0] > b[0] for a, b in pairs)
     sooner, later = sum(a[0] == b[0] and a < b for a, b in pairs), sum(a[0] == b[0] and a > b for a, b in pairs)
+    unbeatable = sum(b[0] <= best for _, b in pairs)
     each = []
     for n in MEASUREMENTS:
         reached = [(min(a[:n]), min(b[:n])) for a, b in zip(own, others, strict=True)]
@@ -83,7 +84,8 @@ def _beside(own: Sequence[Sequence[float]], others: Sequence[Sequence[float]], c
         f"within 5 % of the best ours is before {TPE} with {sum(a < b for a, b in close)} of {len(close)} seeds, "
         f"after it with {sum(a > b for a, b in close)}\n"
         f"after {count} measurements ours is ahead of {TPE} with {better} of {len(pairs)} seeds and behind with {worse}; "
-        f"as fast with the others, of which {sooner} sooner and {later} later\n"
+        f"as fast with the others, of which {sooner} sooner and {later} later; "
+        f"with {unbeatable} seeds {TPE} found the best of all, before which nothing is\n"
         f"ahead/as fast/behind after as many measurements of both, {', '.join(each)}"
     )
 

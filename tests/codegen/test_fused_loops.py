@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import inf
 
 import numpy as np
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.loops.fused_loops import with_loops_fused
-from feinsum_fuse.codegen.loops.loop_fusion import MOST_STATEMENTS
+from feinsum_fuse.codegen.loops.loop_fusion import MOST_STATEMENTS, LoopPlace, stay_apart
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Conditional, CStatement, Loop
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -121,3 +123,18 @@ def test_a_softmax_reads_its_exponentials_once(rows: int, columns: int) -> None:
     S = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     expected = np.exp(S.astype(np.float64) - S.max(1, keepdims=True))
     assert largest_error(program(S=S)["Y"], expected / expected.sum(1, keepdims=True)) < 1e-6
+
+
+def test_iterations_that_touch_the_same_elements_are_found_as_by_trying_all() -> None:
+    for step, first, lanes, other, count in product((-5, -2, 1, 3), range(-9, 10), (1, 2, 7), (1, 4), (1, 3, 6)):
+        a, b = LoopPlace(frozenset(), step, first, lanes, True), LoopPlace(frozenset(), step, 0, other, False)
+        elements = [({place.first + k * step + lane for lane in range(place.lanes)}) for place in (a, b) for k in range(count)]
+        meeting = any(i != j and elements[i] & elements[count + j] for i, j in product(range(count), repeat=2))
+        assert stay_apart({"N": [a]}, {"N": [b]}, count) is not meeting
+
+
+def test_places_of_millions_of_elements_are_compared_at_once() -> None:
+    """Their iterations are not gone through, one by one, which took seconds of a prediction."""
+    a, b = (LoopPlace(frozenset(), 1, first, 10**15, written) for first, written in ((0, True), (3, False)))
+    assert not stay_apart({"N": [a]}, {"N": [b]}, inf)
+    assert stay_apart({"N": [replace(a, step=10**15)]}, {"N": [replace(b, step=10**15, first=0)]}, inf)

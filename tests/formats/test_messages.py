@@ -106,10 +106,15 @@ CASES = {
         ("spec.yaml:37:45: mapping.nodes[3].tile_shape: The mapping uses 8 spatial instances of PEArray dimension X, "
         "but its fanout is only 4.\n  Use a larger tile shape, or another dimension for some of the loops."),
     ),
+    "a comma that is missing": (
+        "workload: {rank_sizes: {M: 4, N: 4, K: 4}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = A[m, k] * B[k n]']}\n",
+        ("spec.yaml:1:81: workload.einsums[0]: Cannot read the expression 'A[m, k] * B[k n]': invalid syntax. "
+        "Perhaps you forgot a comma?"),
+    ),
     "bits that are missing": (
         MATMUL.replace("{All: 8}", "{Inputs: 8}"),
         ("spec.yaml:5:5: workload.einsums[0]: Tensor Z of Einsum Z has no bits per value.\n"
-        "  Give bits_per_value: {All: 8} in the workload, or bits_per_value in the tensor access."),
+        "  Give bits_per_value: {All: 32} in the workload, or bits_per_value in the tensor access."),
     ),
     "bits given twice": (
         MATMUL.replace("{All: 8}", "{All: 8, Inputs: 16}"),

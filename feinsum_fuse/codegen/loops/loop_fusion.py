@@ -199,7 +199,7 @@ def is_map(places: LoopPlaces, count: float) -> bool:
         if any(place.is_written for place in found):
             if not all(place.is_written and not _meet(place, place, count) for place in found):
                 return False
-            if any(_meet(a, b, count) or _overlap(a, b, 0) for a, b in combinations(found, 2)):
+            if any(_meet(a, b, count) or _overlap(a, b) for a, b in combinations(found, 2)):
                 return False
     return True
 
@@ -208,13 +208,13 @@ def _meet(a: LoopPlace, b: LoopPlace, count: float) -> bool:
     """Whether one of two places is in some iteration where the other one is in another iteration, as far as one can tell."""
     if a.step != b.step or a.rest != b.rest or a.step == 0:
         return True
-    near = (b.first - a.first) // a.step
-    # Elements overlap in iterations that are about as many apart as the places are steps.
-    wide = max(a.lanes, b.lanes) // abs(a.step) + 1
-    return any(later and abs(later) < count and _overlap(a, b, later) for later in range(near - wide, near + wide + 1))
+    # Elements overlap so many iterations apart where -a.lanes < a.first - b.first + later * step < b.lanes.
+    step, between = abs(a.step), a.first - b.first
+    earliest = max((-a.lanes - between) // step + 1, 1 - count)
+    latest = min(-((between - b.lanes) // step) - 1, count - 1)
+    return earliest <= latest and (earliest, latest) != (0, 0)
 
 
-def _overlap(a: LoopPlace, b: LoopPlace, later: int) -> bool:
-    """Whether a place so many iterations later has elements of another one."""
-    between = a.first + later * a.step - b.first
-    return a.rest != b.rest or -a.lanes < between < b.lanes
+def _overlap(a: LoopPlace, b: LoopPlace) -> bool:
+    """Whether one of two places has elements of the other one in the same iteration."""
+    return a.rest != b.rest or -a.lanes < a.first - b.first < b.lanes

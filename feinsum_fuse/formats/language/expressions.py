@@ -92,7 +92,8 @@ def parse_expression(text: str) -> ast.expr:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = getattr(error, "msg", None) or "it is nested too deeply"
-        raise SpecError(f"Cannot read the expression {shortened(text)!r}: {reason}.") from None
+        end = "" if reason.endswith("?") else "."
+        raise SpecError(f"Cannot read the expression {shortened(text)!r}: {reason}{end}") from None
     level = 0
     nodes: list[ast.AST] = [tree]
     while nodes:

@@ -276,7 +276,8 @@ def _expand(file: str | Path, paths: dict[Path, Path]) -> None:
     """Add the file, or all that match its pattern, by its resolved name."""
     found = sorted(glob.glob(str(file))) if glob.has_magic(str(file)) and not Path(file).exists() else [str(file)]
     if not found:
-        raise SpecError(f"No file matches {file}.")
+        hint = "An Einsum stands in a file, in the list workload.einsums." if "=" in str(file) else ""
+        raise SpecError(f"No file matches {file}.", hint=hint)
     for name in found:
         paths.setdefault(Path(name).resolve(), Path(name))
 

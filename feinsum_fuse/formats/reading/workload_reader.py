@@ -353,7 +353,7 @@ def resolved_widths(workload: Workload, locate: Callable[[int | None], Location]
                 raise SpecError(
                     f"Tensor {access.name} of Einsum {einsum.name} has no bits per value.",
                     location=locate(index),
-                    hint="Give bits_per_value: {All: 8} in the workload, or bits_per_value in the tensor access.",
+                    hint="Give bits_per_value: {All: 32} in the workload, or bits_per_value in the tensor access.",
                 )
             if found.setdefault(access.name, width) != width:
                 raise SpecError(

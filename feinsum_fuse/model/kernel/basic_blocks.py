@@ -273,10 +273,11 @@ def moves_private(nest: Nest, loop: For) -> bool:
     if loop.refs:
         return False
     inner = [s for _, s in loop.points]
-    private = [nest.tiles[p.source] for s in inner for p in (s.target, *s.operands) if p.source in nest.tiles]
+    if len(inner) != 1 or inner[0].role in {"update", "map"}:
+        return False
+    private = [nest.tiles[p.source] for p in (inner[0].target, *inner[0].operands) if p.source in nest.tiles]
     private = [tile for tile in private if MEMORIES[tile.memory].is_register]
-    simple = len(inner) == 1 and inner[0].role not in {"update", "map"}
-    return bool(private) and simple and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
+    return bool(private) and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
 
 
 def is_written_out(nest: Nest, loop: For) -> bool:

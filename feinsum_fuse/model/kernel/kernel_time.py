@@ -109,8 +109,9 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool =
     nest = with_own_sums_written_out(with_pairs_written_out(as_fused(taken) if fused else taken), machine)
     nest = as_written_out(nest, machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
-    kernels = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
+    bodies = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     timing = _Timing(nest, machine, cold)
+    kernels = [timing.kernel(body, before) for before, body in zip([(), *bodies], bodies, strict=False)]
     found = _timed(timing, kernels)
     if not cold and timing.traffic.is_kept_in_part:
         timing.traffic.runs = runs_in_a_sample(found.seconds)
@@ -118,15 +119,14 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool =
     return found
 
 
-def _timed(timing: _Timing, kernels: Sequence[tuple[NestItem, ...]]) -> KernelTime:
+def _timed(timing: _Timing, kernels: Sequence[_Kernel]) -> KernelTime:
     parts: list[BlockTime] = []
-    started, waking = 0, 0.0
-    for before, body in zip([(), *kernels], kernels, strict=False):
-        groups = groups_of(body)
-        started += groups
-        found = timing.parts(body, groups, before)
-        waking += waking_seconds(timing.machine, groups, sum(part.seconds for part in found))
+    waking = 0.0
+    for kernel in kernels:
+        found = timing.parts(kernel)
+        waking += waking_seconds(timing.machine, kernel.groups, sum(part.seconds for part in found))
         parts += found
+    started = sum(kernel.groups for kernel in kernels)
     working = sum(part.seconds for part in parts) + waking
     starting = starting_seconds(timing.machine.arch, len(kernels), started, working, cold=timing.cold)
     return KernelTime(tuple(parts), waking + starting, waking)
@@ -173,8 +173,28 @@ class _CorePart:
     """The same, longer by what cores that work at the same time do less: of what a core does and has for itself."""
     items: Occupancy | None
     """Of work-items as lanes."""
-    forwarded: float = 0.0
-    """Seconds in which one core's vectors wait for narrower stores that they are loaded from."""
+
+
+@dataclass(frozen=True)
+class _BlockCode:
+    """A block of a kernel with the time of its code, whatever the caches hold."""
+
+    block: BasicBlock
+    cases: _Cases
+    seconds: float
+    """Of one core, for all entries; what its vectors wait for narrower stores that they are loaded from is in it."""
+    part: _CorePart
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """One kernel's code."""
+
+    body: tuple[NestItem, ...]
+    before: tuple[NestItem, ...]
+    """The kernel that ran before."""
+    groups: int
+    blocks: tuple[_BlockCode, ...]
 
 
 @dataclass(frozen=True)
@@ -191,33 +211,38 @@ class _Timing:
     def traffic(self) -> LineTraffic:
         return LineTraffic(self.nest, self.machine)
 
-    def parts(self, body: tuple[NestItem, ...], groups: int, before: tuple[NestItem, ...]) -> list[BlockTime]:
-        """The blocks of one kernel of so many groups, which runs after another one."""
-        cores = self.machine.cores
+    def kernel(self, body: tuple[NestItem, ...], before: tuple[NestItem, ...]) -> _Kernel:
+        """The code of one kernel, which runs after another one."""
+        cores, groups = self.machine.cores, groups_of(body)
         busy = min(groups, cores)
         items = Occupancy.of(self.nest, body, groups, self.machine)
-        fetched: dict[str, dict[int, list[Fetched]]] = {}
-        levels = self.machine.levels
-        for inner, outer in pairwise(levels):
-            fetched[outer.name] = self.traffic.beyond(body, inner, warm=not self.cold, before=before)
-        found: list[BlockTime] = []
         straight = self._straight(body)
         code = [(block, max(cases, key=lambda case: case[0])[1]) for block, cases, _ in straight]
+        found = []
         for block, cases, between in straight:
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
-            of = _CorePart(share, share * busy / self.machine.together(busy), items, waiting_loads(block, code))
-            found.append(self._part(block, cases, between, fetched, of))
-        return self._queued(straight, found)
+            seconds = sum(part * of.seconds(between) for part, of in cases) + waiting_loads(block, code)
+            found.append(_BlockCode(block, cases, seconds, _CorePart(share, share * busy / self.machine.together(busy), items)))
+        return _Kernel(body, before, groups, tuple(found))
 
-    def _queued(self, straight: list[tuple[BasicBlock, _Cases, float]], parts: list[BlockTime]) -> list[BlockTime]:
+    def parts(self, kernel: _Kernel) -> list[BlockTime]:
+        """The blocks of one kernel."""
+        fetched: dict[str, dict[int, list[Fetched]]] = {}
+        for inner, outer in pairwise(self.machine.levels):
+            fetched[outer.name] = self.traffic.beyond(kernel.body, inner, warm=not self.cold, before=kernel.before)
+        return self._queued(kernel.blocks, [self._part(code, fetched) for code in kernel.blocks])
+
+    def _queued(self, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> list[BlockTime]:
         """The blocks where stores of what several loops have computed wait for their lines while the core goes on."""
         result = []
-        for (block, _, _), part in zip(straight, parts, strict=True):
+        for block, part in zip((code.block for code in blocks), parts, strict=True):
             waiting = 0.0 if block.is_loop or not block.above else self._waiting_stores(part, block.entries)
             if waiting > 0:
                 around = block.above[-1]
                 inside = sum(
-                    other.seconds for (one, _, _), other in zip(straight, parts, strict=True) if one is not block and around in one.above
+                    other.seconds
+                    for code, other in zip(blocks, parts, strict=True)
+                    if code.block is not block and around in code.block.above
                 )
                 part = replace(part, queued=min(waiting, inside))
             result.append(part)
@@ -247,10 +272,8 @@ class _Timing:
             result.append((block, cases, between))
         return result
 
-    def _part(
-        self, block: BasicBlock, cases: _Cases, between: float, fetched: dict[str, dict[int, list[Fetched]]], of: _CorePart
-    ) -> BlockTime:
-        core = sum(part * straight.seconds(between) for part, straight in cases) + of.forwarded
+    def _part(self, code: _BlockCode, fetched: dict[str, dict[int, list[Fetched]]]) -> BlockTime:
+        block, cases, core, of = code.block, code.cases, code.seconds, code.part
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
         for level in self.machine.levels[1:]:

@@ -137,6 +137,8 @@ class LineTraffic:
     walks: dict[tuple[int, tuple[int, ...], bool], Walk] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
+    near: dict[tuple[str, bool, tuple[int, ...], tuple[int, ...]], dict[int, list[Fetched]]] = field(default_factory=dict)
+    """What is beyond caches of a core's own, which is the same however many runs follow one another."""
     ways: float = 0.0
     """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a
     shared cache, whose sets are scattered."""
@@ -158,6 +160,9 @@ class LineTraffic:
         ``warm``: what all kernels touch is there from the run before, if it fits as a whole, and in a shared cache the part that it keeps;
         else what the kernel ``before`` touched is there, if both together fit.
         """
+        key = cache.name, warm, tuple(map(id, body)), tuple(map(id, before))
+        if key in self.near:
+            return self.near[key]
         self.found = {}
         self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
         capacity = cache.size * self.machine.figure("cache_share")
@@ -170,6 +175,8 @@ class LineTraffic:
             new = {name: region for name, region in own.items() if name not in last}
             kept = self._claimed(new) + self._claimed(last) <= capacity
             self._charge(tuple(body), new if kept else own, _Visited().part(lost))
+        if not cache.shared:
+            self.near[key] = self.found
         return self.found
 
     @cached_property

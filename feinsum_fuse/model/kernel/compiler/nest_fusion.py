@@ -43,6 +43,8 @@ class _Around:
 class _NestFusion(LoopFusion[NestItem]):
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
+        self._counted: dict[int, tuple[For, int]] = {}
+        """Loops by their identity, which are kept for it -> what is left of them and of those inside as loops of the text."""
 
     def head(self, statement: NestItem) -> LoopHead[NestItem] | None:
         if not isinstance(statement, For) or not self.is_loop(statement) or statement.binding != "loop":
@@ -68,7 +70,13 @@ class _NestFusion(LoopFusion[NestItem]):
         return found if self._add_places(found, body, name, _Around()) else None
 
     def loops(self, body: Sequence[NestItem]) -> int:
-        return sum(isinstance(node, For) and not is_written_out(self.nest, node) for node in walk(tuple(body)))
+        return sum([self._count(node) for node in body if isinstance(node, For)])
+
+    def _count(self, loop: For) -> int:
+        """Asked again and again for the same few: trees share what no fusion has changed."""
+        if id(loop) not in self._counted:
+            self._counted[id(loop)] = loop, (not is_written_out(self.nest, loop)) + self.loops(loop.body)
+        return self._counted[id(loop)][1]
 
     def size(self, body: Sequence[NestItem]) -> int:
         count = 0
