@@ -45,15 +45,20 @@ class _NestFusion(LoopFusion[NestItem]):
         self.nest = nest
         self._counted: dict[int, tuple[For, int]] = {}
         """Loops by their identity, which are kept for it -> what is left of them and of those inside as loops of the text."""
+        self._heads: dict[int, tuple[For, LoopHead[NestItem] | None]] = {}
 
     def head(self, statement: NestItem) -> LoopHead[NestItem] | None:
-        if not isinstance(statement, For) or not self.is_loop(statement) or statement.binding != "loop":
+        if not isinstance(statement, For):
             return None
-        if statement.fused or statement.intrinsic:
+        if id(statement) not in self._heads:
+            self._heads[id(statement)] = statement, self._head(statement)
+        return self._heads[id(statement)][1]
+
+    def _head(self, loop: For) -> LoopHead[NestItem] | None:
+        if not self.is_loop(loop) or loop.binding != "loop" or loop.fused or loop.intrinsic:
             return None
-        limits = tuple(limit.substituted({statement.name: Affine.variable("")}) for limit in statement.limits)
-        count = None if statement.limits else statement.extent
-        return LoopHead(statement.name, count, (statement.extent, limits), self._flat(statement.body))
+        limits = tuple(limit.substituted({loop.name: Affine.variable("")}) for limit in loop.limits)
+        return LoopHead(loop.name, None if loop.limits else loop.extent, (loop.extent, limits), self._flat(loop.body))
 
     def is_loop(self, statement: NestItem) -> bool:
         return isinstance(statement, For) and bool(self.loops((statement,)))
