@@ -21,7 +21,7 @@ PROCESSOR, SEED = "amd-epyc-2-family-26-model-2", "9"
 TABLES = {
     "suite.csv": DATA / f"portable-computing-language-pthread-{PROCESSOR}" / SEED,
     "suite_intel.csv": DATA / f"intel-r-opencl-{PROCESSOR}" / SEED,
-    "suite_intel_zen4.csv": DATA / "intel-r-opencl-amd-epyc-2-family-25-model-17" / "19",
+    "suite_intel_zen4.csv": DATA / "intel-r-opencl-amd-epyc-2-family-25-model-17" / "23",
     "suite_zen4.csv": DATA / "portable-computing-language-pthread-amd-epyc-2-family-25-model-17" / "13",
     "suite_zen4_18.csv": DATA / "portable-computing-language-pthread-amd-epyc-2-family-25-model-17" / "18",
 }
