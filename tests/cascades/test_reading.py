@@ -105,6 +105,9 @@ def test_a_window_has_the_size_of_its_variable() -> None:
     assert dict(cascade.einsums[0].sizes) == {"p": 5, "r": 2} and not cascade.einsums[0].guards
     values = np.arange(11, dtype=np.float32)[::-1]
     np.testing.assert_array_equal(cascade.reference(X=values)["Z"], values[:10:2])
+    for wrong in (0, "R"):
+        with pytest.raises(ff.CascadeError, match="but says how many values r takes: no rank is called so"):
+            ff.cascade(lines, sizes={"W": 11, "P": 5, "R": wrong})
     with pytest.warns(SpecWarning, match="No tensor has a rank K; the entry has no effect"):
         ff.cascade(lines, sizes={"W": 11, "P": 5, "R": 2, "K": 3})
     document = {"workload": {"rank_sizes": {"W": 11, "P": 5, "R": 2}, "bits_per_value": {"All": 32}, "einsums": lines}}

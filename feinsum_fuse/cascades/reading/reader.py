@@ -176,7 +176,11 @@ def _from_strings(
     bits = {key: 4 if group_of(dtype) else 8 * element_type(dtype, CascadeError).itemsize for key, dtype in (dtypes or {}).items()}
     if not {"All", "Tensors", "Other"} & bits.keys():
         bits |= {"Other": 32} if bits else {"All": 32}
-    shape = {v: f"0 <= {v} < {numbers.pop(v.upper())}" for v in _windows(einsums) if v.upper() in numbers and v.upper() not in symbols}
+    windows = sorted(v for v in _windows(einsums) if v.upper() in numbers)
+    if wrong := [v for v in windows if not isinstance(size := sizes[v.upper()], int) or size < 1]:
+        given = f"{wrong[0].upper()} is {described(sizes[wrong[0].upper()])}"
+        raise CascadeError(f"{given}, but says how many values {wrong[0]} takes: no rank is called so", hint="Give a number from 1.")
+    shape = {v: f"0 <= {v} < {numbers.pop(v.upper())}" for v in windows}
     document = {
         "workload": {"rank_sizes": numbers, "iteration_space_shape": shape, "bits_per_value": bits, "einsums": list(einsums)}
     }
