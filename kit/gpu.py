@@ -1,13 +1,15 @@
 """Everything that this kit can find out on a GPU, in nine minutes: ``python3 gpu.py``.
 
 Needs CPython 3.11 to 3.13 (the version that the kit was made for) on Linux and x86-64, and the driver of the GPU. Makes a virtual
-environment beside this file from the kit's wheels, without a network, and runs ``feinsum-fuse survey`` in it. Options are the survey's:
+environment beside this file from the kit's wheels, without a network, and runs ``feinsum-fuse survey`` in it. PyTorch and JAX are compared
+with where the Python that runs this has them. Options are the survey's:
 ``--seconds 300``, ``--device NAME``, ``--output FILE``. ``--venv FOLDER`` is where the environment is made.
 """
 
 import os
 import platform
 import re
+import site
 import subprocess
 import sys
 import time
@@ -111,6 +113,10 @@ def main():
     command = [python, "-P", "-m", "feinsum_fuse.cli", "survey", "--seconds", f"{left:.0f}", "--output", output]
     for name in ("examples", "trees", "workloads"):
         command += ["--" + name, os.path.join(HERE, name)]
+    # PyTorch and JAX are too large to travel: those of the Python that was started are used.
+    for folder in site.getsitepackages():
+        if os.path.isdir(folder):
+            command += ["--libraries", folder]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     sys.stdout.flush()
     os.execve(python, command + rest, environment)

@@ -18,6 +18,9 @@ def command(
     examples: Annotated[Path | None, typer.Option("--examples", metavar="FOLDER", help="Examples with their gpu.yaml.")] = None,
     trees: Annotated[Path | None, typer.Option("--trees", metavar="FOLDER", help="Files that each hold a whole Spec.")] = None,
     workloads: Annotated[Path | None, typer.Option("--workloads", metavar="FOLDER", help="Workloads to be tuned.")] = None,
+    libraries: Annotated[
+        list[Path] | None, typer.Option("--libraries", metavar="FOLDER", help="Packages with PyTorch or JAX; repeatable.")
+    ] = None,
     set_: SetOption = None,
     device: DeviceOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a survey that is there.")] = False,
@@ -39,7 +42,7 @@ def command(
     check_places(None, output)
     surveyed_device(device)
     kit = [None if folder is None else str(folder.resolve()) for folder in (examples, trees, workloads)]
-    settings = SurveySettings(device, kit[0], kit[1], kit[2], given)
+    settings = SurveySettings(device, kit[0], kit[1], kit[2], given, tuple(str(folder.resolve()) for folder in libraries or ()))
     journal = survey(output, settings, seconds=seconds, only=only, resume=resume, progress=passing)
     steps = list(journal.read("steps"))
     if as_json:

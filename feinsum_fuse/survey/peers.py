@@ -7,6 +7,7 @@ allowed shorter products.
 from __future__ import annotations
 
 import os
+import site
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -163,8 +164,11 @@ def libraries(kind: str) -> Iterator[Library | str]:
 def peers(session: SurveySession) -> None:
     """Each workload's tuned program, or default mapping, in turns with each library.
 
-    None is begun that would not end in time if it took as long as the longest before it.
+    Libraries may be another installation's: its packages are found after our own. None is begun that would not end in time if it took as
+    long as the longest before it.
     """
+    for folder in session.settings.libraries:
+        site.addsitedir(folder)
     kind = next((name for name, bit in DEVICE_KINDS.items() if session.device.type & bit), "gpu")
     found: list[Library] = []
     for one in libraries(kind):

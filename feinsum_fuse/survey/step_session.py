@@ -31,6 +31,8 @@ class SurveySettings:
     workloads: str | None
     variables: Mapping[str, int | float | str | bool] = dataclasses.field(default_factory=dict)
     """Template variables of the workloads and the examples."""
+    libraries: tuple[str, ...] = ()
+    """Folders of packages where the other libraries are looked for, after our own."""
 
     def write(self, folder: Path) -> None:
         """Where the processes of the steps find it."""
@@ -39,7 +41,8 @@ class SurveySettings:
     @classmethod
     def read(cls, folder: Path) -> SurveySettings:
         """What :meth:`write` wrote."""
-        return cls(**json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
+        given = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        return cls(**given | {"libraries": tuple(given["libraries"])})
 
 
 def surveyed_device(name: str | None) -> cl.Device:

@@ -181,6 +181,17 @@ def test_a_survey_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(line["label"], line["outcome"]) for line in journal.read("trees")] == [("one", "ok"), ("two", "ok")]
 
 
+def test_libraries_of_another_installation_are_found_after_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    journal = SurveyJournal(tmp_path / "survey")
+    journal.prepare()
+    (tmp_path / "numpy").mkdir()
+    given = dataclasses.replace(settings(), libraries=(str(tmp_path),))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(comparing, "libraries", lambda _: iter([]))
+    comparing.peers(SurveySession("peers", journal, given, time.time() + 1000))
+    assert sys.path[-1] == str(tmp_path)
+
+
 @pytest.mark.parametrize(("left", "compared"), [(100.0, ["product", "softmax"]), (1e-9, ["product"])])
 def test_peers_begin_only_what_ends_in_time(left: float, compared: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """After the first comparison the longest one is known; what was compared before is not compared again."""
@@ -244,6 +255,6 @@ def test_tiles_of_every_example_fit_48_kib(root: Path) -> None:
 
 
 def test_settings_are_read_as_they_were_written(tmp_path: Path) -> None:
-    given = SurveySettings(None, "a", None, "b", {"SIZE": 3})
+    given = SurveySettings(None, "a", None, "b", {"SIZE": 3}, ("/libraries",))
     given.write(tmp_path)
     assert SurveySettings.read(tmp_path) == given and json.loads((tmp_path / "settings.json").read_text())["device"] is None
