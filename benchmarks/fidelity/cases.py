@@ -84,12 +84,18 @@ DRAWN_AFTERWARDS = (
 )
 """Workloads M: these kinds in forms that none of I to L has, sizes drawn; judged once on both runtimes on the processor of sets K and L,
 looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_IN_FORMS = (
     *("interleaved_product", "diagonal_product", "residual_conv", "biased_gated"),
     *("middle_softmax", "column_norm", "batched_decoding", "low_rank_matvec"),
 )
-"""Workloads N: these kinds in forms that none of I to M has, sizes drawn; judged once on both runtimes on the processor of sets K to M, not
-looked at otherwise. Their mappings are chosen as set I's were."""
+"""Workloads N: these kinds in forms that none of I to M has, sizes drawn; judged once on both runtimes on the processor of sets K to M,
+looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT = (
+    *("five_axes", "tensor_train", "channels_last_conv", "columnwise_gated"),
+    *("spatial_softmax", "channel_norm", "turned_decoding", "middle_matvec"),
+)
+"""Workloads O: these kinds in forms that none of I to N has, sizes drawn; for both runtimes on the processor of sets K to N. Their
+mappings are chosen as set I's were."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -104,9 +110,10 @@ SETS = {
     "workloads of these kinds on another processor": ANOTHER_PROCESSOR,
     "workloads of these kinds drawn once more": DRAWN_LAST,
     "workloads of these kinds drawn after those": DRAWN_AFTERWARDS,
+    "workloads of these kinds in further forms": DRAWN_IN_FORMS,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLMN"
+LETTERS = "ABCDEFGHIJKLMNO"
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""

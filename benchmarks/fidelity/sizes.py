@@ -1,4 +1,4 @@
-"""The sizes of sets I to N, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to O, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -68,6 +68,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "column_norm": {"M": (400, 3000), "N": (150, 1200)},
         "batched_decoding": {"B": (2, 8), "H": (4, 12), "P": (300, 1500), "E": (40, 130)},
         "low_rank_matvec": {"M": (400, 2500), "K": (400, 2500), "R": (8, 32)},
+    },
+    2617: {
+        "five_axes": {"A": (8, 24), "B": (8, 24), "C": (8, 24), "D": (8, 24), "E": (8, 24), "K": (40, 160)},
+        "tensor_train": {"I": (24, 90), "J": (16, 60), "K": (24, 90), "R": (6, 20), "S": (6, 20)},
+        "channels_last_conv": {"C": (16, 64), "D": (16, 64), "Y": (20, 60), "X": (20, 60)},
+        "columnwise_gated": {"M": (100, 400), "D": (100, 300), "H": (150, 500), "E": (60, 200)},
+        "spatial_softmax": {"B": (3, 12), "C": (10, 40), "Y": (20, 60), "X": (20, 60)},
+        "channel_norm": {"B": (3, 12), "C": (40, 200), "S": (150, 1200)},
+        "turned_decoding": {"H": (6, 20), "P": (400, 2000), "E": (40, 130)},
+        "middle_matvec": {"K": (10, 60), "M": (100, 600), "L": (100, 500)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
