@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,17 @@ WIDENED = "bfloat_value"
 """What kernels call the float32 that a number of bfloat16 is."""
 
 
+@lru_cache(64)
 def kind_of(dtype: str | np.dtype[Any]) -> str:
     """NumPy's letter for a kind of element type, ``f`` for bfloat16 as for the other floating-point numbers."""
     found = np.dtype(dtype)
     return "f" if found.name == BFLOAT16 else found.kind
+
+
+@lru_cache(64)
+def bytes_of(dtype: str) -> int:
+    """Bytes of an element of a type."""
+    return int(np.dtype(dtype).itemsize)
 
 
 def epsilon(dtype: str | np.dtype[Any]) -> float:

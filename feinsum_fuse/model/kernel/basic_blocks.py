@@ -16,6 +16,7 @@ import numpy as np
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
+from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
 from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.sameness import Same
@@ -147,23 +148,23 @@ class BasicBlock:
         if not limited and all(line.copies for line in self.lines):
             yield 1.0, self
             return
-        limited = {n: loop for n, loop in limited.items() if not {v for k in loop.limits for v in k.variables} & (inside - {n})}
+        limited = {n: loop for n, loop in limited.items() if loop.limiting.isdisjoint(inside - {n})}
         together: dict[tuple[_Outer, ...], list[For]] = {}
         for loop in limited.values():
             together.setdefault(self._around(loop, limited), []).append(loop)
-        counted = [Counter(zip(*(_counted(loop, space) for loop in loops), strict=True)) for space, loops in together.items()]
+        counted = [_counted(tuple(map(_outer, loops)), space) for space, loops in together.items()]
         names = [loop.name for loops in together.values() for loop in loops]
         for combined in itertools.product(*(found.items() for found in counted)):
             known = dict(zip(names, (count for counts, _ in combined for count in counts), strict=True))
             part = math.prod(number / found.total() for (_, number), found in zip(combined, counted, strict=True))
-            lines = tuple(replace(line, known=known) for line in self.lines)
+            lines = tuple([CodeLine(line.statement, line.unrolled, line.lane, line.above, known) for line in self.lines])
             lines = tuple(line for line in lines if line.copies)
             if lines:
                 yield part, replace(self, lines=lines)
 
     def _around(self, loop: For, limited: Mapping[str, For]) -> tuple[_Outer, ...]:
         """The loops above that decide how many copies of this loop run, and of others of the limited ones together with it."""
-        moving = {v for limit in loop.limits for v in limit.variables} - set(limited)
+        moving = loop.limiting - limited.keys()
         space = _space(moving, (*(self.above[:-1] if self.is_loop else self.above), *limited.values()))
         return tuple(outer for outer in space if outer[0] not in limited)
 
@@ -175,19 +176,24 @@ class BasicBlock:
 
 def average_trips(loop: For, above: Sequence[For]) -> float:
     """Iterations of a loop, its limits averaged over the iterations of those above."""
-    counts = trips(loop, above)
-    return sum(counts) / len(counts)
+    if loop.extent is None or not loop.limits:
+        return float(loop.extent or 1)
+    return _average(*_outer(loop), _space(loop.limiting - {loop.name}, above))
 
 
 def trips(loop: For, above: Sequence[For]) -> tuple[int, ...]:
     """Iterations of a loop for each combination of iterations of those above that decide on it."""
     if loop.extent is None or not loop.limits:
         return (loop.extent or 1,)
-    return _counted(loop, _space({v for limit in loop.limits for v in limit.variables} - {loop.name}, above))
+    return _iterations(*_outer(loop), _space(loop.limiting - {loop.name}, above))
 
 
 _Outer = tuple[str, int, tuple[Affine, ...]]
 """A loop by its name, its extent and its limits."""
+
+
+def _outer(loop: For) -> _Outer:
+    return loop.name, loop.extent or 1, loop.limits
 
 
 def _space(names: Collection[str], above: Sequence[For]) -> tuple[_Outer, ...]:
@@ -200,26 +206,32 @@ def _space(names: Collection[str], above: Sequence[For]) -> tuple[_Outer, ...]:
     found = len(chosen)
     while True:
         for loop in tied:
-            around = {loop.name, *(v for limit in loop.limits for v in limit.variables)}
-            if not chosen.isdisjoint(around):
-                chosen |= around
+            if loop.name in chosen or not chosen.isdisjoint(loop.limiting):
+                chosen |= {loop.name, *loop.limiting}
         if len(chosen) == found:
             break
         found = len(chosen)
-    return tuple((loop.name, loop.extent or 1, loop.limits) for loop in above if loop.name in chosen)
+    return tuple([_outer(loop) for loop in above if loop.name in chosen])
 
 
-def _counted(loop: For, space: tuple[_Outer, ...]) -> tuple[int, ...]:
-    """Iterations of a loop for each combination of outer iterations that runs: those of many as a sample."""
-    assert loop.extent is not None
-    return _iterations(loop.name, loop.extent, loop.limits, space)
+@lru_cache(maxsize=512)
+def _average(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[_Outer, ...]) -> float:
+    """Iterations of a loop of this name on average: the blocks of a kernel ask for the same loops again and again."""
+    counts = _iterations(name, extent, limits, space)
+    return sum(counts) / len(counts)
+
+
+@lru_cache(maxsize=256)
+def _counted(loops: tuple[_Outer, ...], space: tuple[_Outer, ...]) -> Counter[tuple[int, ...]]:
+    """Iterations of each of some loops -> for how many combinations of outer iterations it is so many."""
+    return Counter(zip(*(_iterations(*loop, space) for loop in loops), strict=True))
 
 
 @lru_cache(maxsize=512)
 def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[_Outer, ...]) -> tuple[int, ...]:
-    """The same for a loop of this name: the blocks of a kernel ask for the same loops again and again."""
+    """Iterations of a loop of this name for each combination of outer iterations that runs: those of many as a sample."""
     grid, runs = _combinations(space)
-    low, high = np.zeros(runs.shape, int), np.full(runs.shape, extent - 1)
+    low, high = np.zeros((), int), np.full((), extent - 1)
     for limit in limits:
         factor = limit.coefficients.get(name, 0)
         rest = limit.constant + sum(f * grid[outer] for outer, f in limit.terms if outer in grid)
@@ -229,14 +241,15 @@ def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple
             high = np.minimum(high, rest // -factor)
         else:
             high = np.where(np.less(rest, 0), -1, high)
-    return tuple(np.maximum(0, high - low + 1)[runs].tolist())
+    return tuple(np.broadcast_to(np.maximum(0, high - low + 1), runs.shape)[runs].tolist())
 
 
 @lru_cache(maxsize=64)
 def _combinations(space: tuple[_Outer, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The iterations of each outer loop over all combinations of them, and which combinations are inside the limits of all."""
+    """The iterations of each outer loop along an axis of its own, and which combinations of them are inside the limits of all."""
     sampled = [np.array(_sampled(extent, len(space))) for _, extent, _ in space]
-    grid = dict(zip((name for name, _, _ in space), np.meshgrid(*sampled, indexing="ij"), strict=True))
+    axes = np.ix_(*sampled)
+    grid = dict(zip((name for name, _, _ in space), axes, strict=True))
     runs = np.ones([len(one) for one in sampled], bool)
     for limit in {limit for _, _, limits in space for limit in limits}:
         runs &= limit.constant + sum((f * grid[name] for name, f in limit.terms if name in grid), np.array(0)) >= 0
@@ -272,10 +285,11 @@ def moves_private(nest: Nest, loop: For) -> bool:
     """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
     if loop.refs:
         return False
-    inner = [s for _, s in loop.points]
-    if len(inner) != 1 or inner[0].role in {"update", "map"}:
+    inner = loop.inner_points
+    if len(inner) != 1 or inner[0][1].role in {"update", "map"}:
         return False
-    private = [nest.tiles[p.source] for p in (inner[0].target, *inner[0].operands) if p.source in nest.tiles]
+    (_, statement), *_ = inner
+    private = [nest.tiles[p.source] for p in (statement.target, *statement.operands) if p.source in nest.tiles]
     private = [tile for tile in private if MEMORIES[tile.memory].is_register]
     return bool(private) and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
 
@@ -404,13 +418,19 @@ def stride(nest: Nest, place: Place, name: str) -> int | None:
 
 def moves(nest: Nest, place: Place) -> Mapping[str, int] | None:
     """Loop -> elements between the places of its neighbouring iterations; ``None`` for an array whose shape is not known."""
-    return _moves(Same(nest), Same(place))
+    known = _moves_in(Same(nest))
+    if id(place) not in known:
+        known[id(place)] = place, _moves(nest, place)
+    return known[id(place)][1]
 
 
-@lru_cache(256)
-def _moves(of: Same[Nest], at: Same[Place]) -> Mapping[str, int] | None:
-    """The same, kept while one nest is looked at: each term of the model asks for the same places."""
-    nest, place = of.value, at.value
+@lru_cache(4)
+def _moves_in(nest: Same[Nest]) -> dict[int, tuple[Place, Mapping[str, int] | None]]:
+    """Places of a nest by their identity, which are kept for it -> what moves them: each term of the model asks for the same ones."""
+    return {}
+
+
+def _moves(nest: Nest, place: Place) -> Mapping[str, int] | None:
     found: dict[str, int] = {}
     for index, step in zip(stored(nest, place), strides(nest, place.source), strict=True):
         if step is None:
@@ -429,7 +449,7 @@ def split(nest: Nest, place: Place, lane: str, piece: int, line: int) -> float:
     steps = strides(nest, place.source)
     if any(step is None for step in steps):
         return 0.0
-    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    width = bytes_of(nest.dtype_of(place.source))
     apart = math.gcd(line, piece)
     for index, step in zip(stored(nest, place), steps, strict=True):
         assert step is not None

@@ -28,21 +28,34 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     ordered = sorted([loop for loop in block.above if loop.is_over_groups], key=lambda loop: loop.binding, reverse=True)
     sizes = tuple([(loop.name, loop.extent or 1) for loop in ordered])
     names = {name for name, _ in sizes}
-    limits = {limit for loop in inner if loop.limits for limit in loop.limits if names.intersection(limit.variables)}
+    limits = {limit for loop in inner if loop.limits for limit in loop.limits if not names.isdisjoint(limit.variables)}
     if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
     extents = tuple(sorted({loop.name: loop.extent or 1 for loop in inner}.items()))
-    work = _work(sizes, tuple(sorted(limits)), extents)
-    return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else even
+    return _longest(sizes, tuple(sorted(limits)), extents, threads, parts) or even
 
 
 @lru_cache(maxsize=256)
+def _longest(
+    sizes: tuple[tuple[str, int], ...],
+    limits: tuple[Affine, ...],
+    extents: tuple[tuple[str, int], ...],
+    threads: int,
+    parts: tuple[int, int],
+) -> float:
+    """How many times an even share the busiest thread has of the work of such groups: the blocks of a kernel ask for the same ones; 0 where
+    there is none.
+    """
+    work = _work(sizes, limits, extents)
+    return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else 0.0
+
+
 def _work(sizes: tuple[tuple[str, int], ...], limits: tuple[Affine, ...], extents: tuple[tuple[str, int], ...]) -> tuple[float, ...]:
     """The part of a whole group's iterations that each group has, in the order in which groups start.
 
     Limits that move with the same group loops are those of one index, written at several loops: the one that leaves least decides.
     """
-    grid = dict(zip((name for name, _ in sizes), np.meshgrid(*(np.arange(n) for _, n in sizes), indexing="ij"), strict=True))
+    grid = dict(zip((name for name, _ in sizes), np.ix_(*(np.arange(n) for _, n in sizes)), strict=True))
     known = dict(extents)
     least: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
     for limit in limits:

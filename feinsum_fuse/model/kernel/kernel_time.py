@@ -12,6 +12,7 @@ from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...lowering.starting_point import unscheduled
 from ...schedule.intrinsics.function_matching import as_taken
+from ...schedule.kept_property import kept_property
 from ...schedule.tree.nest import For, Nest, NestItem, walk
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import runs_in_a_sample, starting_seconds
@@ -66,7 +67,7 @@ class BlockTime:
         level = max(self.memory, key=lambda name: self.memory[name], default="")
         return level if level and self.memory[level] > self.core else "core"
 
-    @property
+    @kept_property
     def seconds(self) -> float:
         """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
         fetching = max(self.memory.values(), default=0.0)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from ...formats.affine import Affine
+from ...number_types import bytes_of
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
@@ -35,10 +34,12 @@ class _Visited:
     """How often a core comes there; copies of what is written out are not counted."""
     crowds: Mapping[str, float] = field(default_factory=dict)
     """Written array -> the part of its lines that others of its rows drive out of their set meanwhile."""
+    copies: Mapping[str, float] = field(default_factory=dict)
+    """Loops above that are written out -> their copies, on average."""
 
     def part(self, of: float) -> _Visited:
         """The same so many times as often."""
-        return _Visited(self.above, self.times * of, self.crowds)
+        return _Visited(self.above, self.times * of, self.crowds, self.copies)
 
 
 class TouchedRegion(NamedTuple):
@@ -217,9 +218,11 @@ class LineTraffic:
             if lost < 1:
                 self._charge((node,), mine, at.part(1 - lost))
             if lost:
-                turns = 1.0 if written_out else average_trips(node, at.above)
+                turns = average_trips(node, at.above)
                 crowds = {name: max(region.crowd, at.crowds.get(name, 0.0)) for name, region in mine.items() if region.written}
-                self._visit(node.body, _Visited((*at.above, node), at.times * lost * turns, crowds), capacity)
+                times, copies = at.times * lost * (1.0 if written_out else turns), at.copies
+                copies = {**copies, node.name: turns} if written_out else copies
+                self._visit(node.body, _Visited((*at.above, node), times, crowds, copies), capacity)
 
     def _lost(self, regions: dict[str, TouchedRegion], capacity: float) -> float:
         """The part of what is touched that a cache does not keep: nothing within its capacity, all from so many times that on."""
@@ -228,9 +231,6 @@ class LineTraffic:
 
     def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], at: _Visited) -> None:
         rest = dict(regions)
-        copied = {
-            loop.name: average_trips(loop, at.above[:depth]) for depth, loop in enumerate(at.above) if is_written_out(self.nest, loop)
-        }
         for loops, statement in statements(body):
             if not rest:
                 break
@@ -239,7 +239,7 @@ class LineTraffic:
                 region = rest.pop(name, None)
                 if region is not None:
                     # Copies of a statement touch what none of their loops moves once.
-                    times = at.times * math.prod(copied[loop] for loop in copied.keys() & place.loops)
+                    times = at.times * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
                     times *= part_of_whole(place, loops, at.above)
                     walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
                     part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
@@ -315,15 +315,14 @@ class LineTraffic:
     def _layout(self, source: str) -> tuple[int, tuple[int | None, ...], tuple[int, ...]]:
         """The bytes of an element of an array, and for each stored axis its extent and the elements from one index to the next."""
         if source not in self.layouts:
-            known = self.nest.tiles.get(source) or self.nest.sources[source]
             steps = tuple(step or 1 for step in strides(self.nest, source))
-            self.layouts[source] = int(np.dtype(known.dtype).itemsize), shape(self.nest, source), steps
+            self.layouts[source] = bytes_of(self.nest.dtype_of(source)), shape(self.nest, source), steps
         return self.layouts[source]
 
     def _region(self, source: str, spans: Sequence[Span], windows: _Windows) -> TouchedRegion:
         width, sizes, steps = self._layout(source)
         run, runs, rows, crowd = float(width), 1.0, 0, 0.0
-        line, sets = int(self.machine.figure("line_bytes")), int(self.machine.figure("first_cache_sets"))
+        line, sets = self.machine.line, self.machine.sets
         whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
             near = step * width
@@ -357,7 +356,7 @@ def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> f
     """
     outside, part = {loop.name for loop in above}, 1.0
     for depth, loop in enumerate(loops):
-        if loop.limits and loop.name in place.loops and any(not outside.isdisjoint(limit.variables) for limit in loop.limits):
+        if loop.limits and loop.name in place.loops and not outside.isdisjoint(loop.limiting):
             part *= average_trips(loop, (*above, *loops[:depth])) / max(1.0, average_trips(loop, loops[:depth]))
     return min(1.0, part)
 
@@ -377,7 +376,7 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
     follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
     by a loop around. Rows that are read side by side and lie behind one another are one run, which the next ones continue.
     """
-    width = int(np.dtype((nest.tiles.get(place.source) or nest.sources[place.source]).dtype).itemsize)
+    width = bytes_of(nest.dtype_of(place.source))
     line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
     run, streams, is_walked = width, 1, False
     piece = run

@@ -182,6 +182,16 @@ class Machine:
         return {}
 
     @cached_property
+    def line(self) -> int:
+        """Bytes of a cache's line."""
+        return int(self.figure("line_bytes"))
+
+    @cached_property
+    def sets(self) -> int:
+        """Sets of a core's first cache."""
+        return int(self.figure("first_cache_sets"))
+
+    @cached_property
     def group_parts(self) -> tuple[int, int]:
         """Groups that a thread is handed at once, in so many for each thread: while few are left, and while many are."""
         return int(self.figure("least_groups_at_once")), int(self.figure("most_groups_at_once"))

@@ -27,7 +27,7 @@ from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, held_at_once, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Path, alike, counted_operations, is_call, is_divided
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Operations, alike, counted_operations, is_call, is_divided
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Straight:
         """Whether a compiler makes these vectors of sums although some of their elements lie apart."""
         return self.sums.are_worth(self._counts.gathered)
 
-    @property
+    @kept_property
     def iteration(self) -> float:
         """The busiest port's time for the code once."""
         second = self.machine.seconds
@@ -102,7 +102,7 @@ class Straight:
         """
         longest = 0.0
         for line in self.block.lines:
-            path = self._value(line)[-1]
+            path = self._values[id(line)][-1]
             times = line.copies * self._pieces(line)
             if path and times:
                 moving, loop = self._moving(line), self.block.loop
@@ -173,7 +173,7 @@ class Straight:
         does not move once before the loop.
         """
         moving = self._moving(line)
-        counted, own, _ = self._value(line)
+        counted, own, _ = self._values[id(line)]
         found: Counter[tuple[str, frozenset[str]]] = Counter()
         for (what, names), count in counted:
             found[what, moving(names)] += count
@@ -183,8 +183,12 @@ class Straight:
             found[ADDITION if line.is_vector else cost, moving(own) | line.around] += 1
         return found
 
-    def _value(self, line: CodeLine) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
-        """The operations of a statement's value, its variables, and the longest path of functions of functions."""
+    @kept_property
+    def _values(self) -> dict[int, Operations]:
+        """Lines by their identity -> the operations of their values."""
+        return {id(line): self._value(line) for line in self.block.lines}
+
+    def _value(self, line: CodeLine) -> Operations:
         places = line.statement.operands
         narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self.scalars.element(place) < self.scalars.itemsize(line))
         return counted_operations(line.statement.value, alike(places), narrow)
@@ -399,7 +403,7 @@ class Straight:
         changed = {line.statement.target.source for line in self.block.lines} - self.registers
         return max(1.0, *(held_at_once(line, loop, changed) for line in self.block.lines))
 
-    @property
+    @kept_property
     def operations(self) -> float:
         """Everything that is issued in one iteration."""
         control = 2.0 / self.vectorised if self.block.is_loop else 0.0

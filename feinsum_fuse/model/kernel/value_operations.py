@@ -30,6 +30,8 @@ ADDITION, SIMPLE = "+", "*"
 ONE_INSTRUCTION = (ADDITION, SIMPLE)
 Path = tuple[tuple[str, frozenset[str]], ...]
 """Operations each of which waits for the one before: what they are, and the variables that they are made of."""
+Operations = tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]
+"""Those of a value, its variables, and the longest path of functions of functions."""
 
 
 def is_call(what: str) -> bool:
@@ -144,7 +146,7 @@ def _length(path: Path) -> float:
 @lru_cache(1024)
 def counted_operations(
     value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str]
-) -> tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]:
+) -> Operations:
     """The operations of a value, some of whose operands are others, its variables, and the longest path of operations that wait for one
     another; empty without two functions on it. Candidates of a search compute the same values."""
     operations = _Operations(narrow)

@@ -158,6 +158,11 @@ class For:
         """The arrays, tiles and rules that statements below write or read; most steps look at one of them, and leave other loops alone."""
         return frozenset().union(*(node.touched if isinstance(node, For) else node.sources for node in self.body))
 
+    @kept_property
+    def limiting(self) -> frozenset[str]:
+        """The variables of its limits."""
+        return frozenset([name for limit in self.limits for name, _ in limit.terms])
+
     def __getstate__(self) -> dict[str, object]:
         # What is computed from a loop stays here, as of a nest.
         own = self.__dict__

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
+from ...number_types import bytes_of
 from ..refusals import LocalSizeError, PrivateSizeError, WorkGroupSizeError
 from ..target import DeviceLimits
 from .nest import Nest
@@ -14,7 +13,7 @@ from .parallel import axes_of
 
 def allocated(nest: Nest) -> dict[str, int]:
     """Tile -> bytes."""
-    return {tile.name: tile.elements * np.dtype(tile.dtype).itemsize for tile in nest.tiles.values()}
+    return {tile.name: tile.elements * bytes_of(tile.dtype) for tile in nest.tiles.values()}
 
 
 def check_limits(nest: Nest, limits: DeviceLimits) -> None:

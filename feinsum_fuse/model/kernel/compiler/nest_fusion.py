@@ -31,6 +31,11 @@ def _hands_on(body: Sequence[NestItem]) -> bool:
     return any(not one.touched.isdisjoint(other.touched) for one, other in combinations(loops, 2))
 
 
+def _runs_once(loop: For) -> bool:
+    """Whether a loop is no loop of the text, since it has one iteration."""
+    return loop.binding == "loop" and loop.extent == 1 and not loop.limits
+
+
 @dataclass(frozen=True)
 class _Around:
     """Loops around a statement, inside the one whose iterations are looked at."""
@@ -46,6 +51,8 @@ class _NestFusion(LoopFusion[NestItem]):
         self._counted: dict[int, tuple[For, int]] = {}
         """Loops by their identity, which are kept for it -> what is left of them and of those inside as loops of the text."""
         self._heads: dict[int, tuple[For, LoopHead[NestItem] | None]] = {}
+        self._once: dict[int, tuple[For, bool]] = {}
+        """The same -> whether a loop of one iteration is among them."""
 
     def head(self, statement: NestItem) -> LoopHead[NestItem] | None:
         if not isinstance(statement, For):
@@ -114,11 +121,18 @@ class _NestFusion(LoopFusion[NestItem]):
         """Statements without loops of one iteration around them."""
 
         def inside(node: NestItem) -> tuple[NestItem, ...]:
-            if isinstance(node, For) and node.binding == "loop" and node.extent == 1 and not node.limits:
-                return substituted(node.body, {node.name: Affine((), 0)})
-            return (node,)
+            return substituted(node.body, {node.name: Affine((), 0)}) if isinstance(node, For) and _runs_once(node) else (node,)
 
-        return rebuilt(body, inside)
+        return rebuilt(body, inside) if self._run_once(body) else body
+
+    def _run_once(self, body: Sequence[NestItem]) -> bool:
+        """Whether there is such a loop; asked at each depth of a tree."""
+        return any([self._has_once(node) for node in body if isinstance(node, For)])
+
+    def _has_once(self, loop: For) -> bool:
+        if id(loop) not in self._once:
+            self._once[id(loop)] = loop, _runs_once(loop) or self._run_once(loop.body)
+        return self._once[id(loop)][1]
 
     def _add_places(self, found: LoopPlaces, body: Sequence[NestItem], name: str, around: _Around) -> bool:
         """Add what a body touches; whether all of it is known."""

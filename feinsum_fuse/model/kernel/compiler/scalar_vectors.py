@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
+from ....number_types import bytes_of
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import CodeLine, split, stride
@@ -49,8 +48,7 @@ class ScalarVectors:
 
     def element(self, place: Place) -> int:
         """Bytes of an element."""
-        known = self.nest.tiles.get(place.source) or self.nest.sources[place.source]
-        return int(np.dtype(known.dtype).itemsize)
+        return bytes_of(self.nest.dtype_of(place.source))
 
     def split(self, line: CodeLine, place: Place, loop: For | None, vectorised: int) -> float:
         """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell. They

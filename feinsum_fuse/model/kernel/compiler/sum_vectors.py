@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
+from ....number_types import bytes_of
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import BasicBlock, average_trips, stride, trips
@@ -39,7 +38,7 @@ class SumVectors:
         """
         adding = [line for line in self.block.lines if line.statement.reduce is not None]
         updates = max(line.copies / line.distinct(line.statement.target) for line in adding)
-        width = max(np.dtype(self.nest.dtype_of(line.statement.target.source)).itemsize for line in adding)
+        width = max(bytes_of(self.nest.dtype_of(line.statement.target.source)) for line in adding)
         each = max(iteration, updates / self._together * self.machine.seconds("summed") * width / SINGLE)
         rest = self.block.trips % lanes
         folded = self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
