@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 
 import islpy as isl
 
@@ -14,9 +15,9 @@ from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError,
 from ..sameness import Same
 from ..statement import Place, Statement
 from ..step import Step
-from ..tree.loops import check_alone, find, replace_loop
+from ..tree.loops import check_alone, enclosing, find, replace_loop
 from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, same_point
-from ..tree.nest import For, LoopRef, Nest, PlacedStatement, statements
+from ..tree.nest import For, LoopRef, Nest, PlacedStatement
 from ..tree.polyhedra import points
 
 
@@ -44,7 +45,7 @@ class SkipTiles(Step):
         if loop.binding != "loop":
             raise BindingConflictError(f"{self}: the loop is bound to {loop.binding}", hint="Skip tiles before binding.")
         check_alone(nest, loop, self)
-        around = next(above[: above.index(loop)] for above, _ in nest.points if loop in above)
+        around = enclosing(nest, loop)[:-1]
         names = {find(nest, ref, self).name for ref in self.per}
         if not names <= {other.name for other in around}:
             raise NestOrderError(f"{self}: not all of these loops stand around {self.loop}")
@@ -57,7 +58,7 @@ class SkipTiles(Step):
             )
         new = loop.changed(limits=loop.limits + limits)
         result = nest.replace(body=replace_loop(nest.body, loop.name, (new,)))
-        self._check(nest, result, masks, loop)
+        self._check(nest, result, masks, loop, limits)
         return result
 
     def _limits(self, nest: Nest, masks: Masks, loop: For, per: Sequence[For], around: Sequence[For]) -> tuple[Affine, ...]:
@@ -68,29 +69,31 @@ class SkipTiles(Step):
         """
         kept = {other.name for other in per} | {loop.name}
         everything = projected(points((*around, loop)), kept)
-        live = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
+        parts: list[isl.Set] = []
         for _, part in live_points(nest, masks, loop):
-            mine = projected(part, kept)
-            if everything.is_subset(mine):
+            parts.append(projected(part, kept))
+            if everything.is_subset(parts[-1]):
                 return ()  # as of most loops over what no mask looks at, and of most first statements that are asked about
-            live = live | mine
+        first = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
+        live = reduce(or_, parts, first)
         box = everything.polyhedral_hull()
         hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
         hull = hull.gist(box.align_params(hull.get_space()))
         return tuple(limit for limit in conditions_of(hull) if loop.name in limit.variables)
 
-    def _check(self, before: Nest, after: Nest, masks: Masks, loop: For) -> None:
-        """Raise :class:`ProducerConsumerError` if what is left out is missed."""
-        old, new = list(statements(before.body)), list(statements(after.body))
-        for (above, statement), (shorter, _) in zip(old, new, strict=True):
-            if loop not in above:
+    def _check(self, before: Nest, after: Nest, masks: Masks, loop: For, limits: Sequence[Affine]) -> None:
+        """Raise :class:`ProducerConsumerError` if what these limits of the loop leave out is missed."""
+        for above, statement in before.points:
+            if not _is_among(loop, above):
                 continue
-            removed = points(above, statement.guards) - points(shorter, statement.guards) - masks.neutral(above, statement)
+            every, neutral = points(above, statement.guards), masks.neutral(above, statement)
+            removed = every & reduce(or_, [integer_set([other.name for other in above], [-limit - 1]) for limit in limits])
+            removed = removed if neutral is None else removed - neutral
             lost = elements(removed, statement.target, above)
             source = statement.target.source
             missed: isl.Set | None = lost
             if source not in after.outputs and not _is_read_by_rules(after, source):
-                read = _read(source, _readers(source, new))
+                read = _read(source, _readers(source, after.points))
                 missed = None if read is None else lost & read
             if missed is not None and not missed.is_empty():
                 raise ProducerConsumerError(f"{self}: {missed} of {source} would not be computed, and are needed")
@@ -98,17 +101,23 @@ class SkipTiles(Step):
 
 def live_points(nest: Nest, masks: Masks, loop: For | None = None) -> Iterator[tuple[Statement, isl.Set]]:
     """The points under a loop, or of the whole nest, statement by statement, that change what is read later or is an output."""
-    outside = [(above, s) for above, s in nest.points if loop is not None and loop not in above]
+    outside = [(above, s) for above, s in nest.points if loop is not None and not _is_among(loop, above)]
     living: list[tuple[PlacedStatement, isl.Set]] = []
-    for above, statement in reversed([(above, s) for above, s in nest.points if loop is None or loop in above]):
+    for above, statement in reversed([(above, s) for above, s in nest.points if loop is None or _is_among(loop, above)]):
         source = statement.target.source
         wanted: _Wanted | None = None
         if source not in nest.outputs and not _is_read_by_rules(nest, source):
             inside = tuple([(same_point(point), Same(part)) for point, part in living if _reads(point[1], source)])
             wanted = _readers(source, outside), inside
-        live = _live(same_point((above, statement)), Same(masks.neutral(above, statement)), wanted)
+        neutral = masks.neutral(above, statement)
+        live = _live(same_point((above, statement)), None if neutral is None else Same(neutral), wanted)
         living.append(((above, statement), live))
         yield statement, live
+
+
+def _is_among(loop: For, others: Sequence[For]) -> bool:
+    """Whether a loop is one of these: to compare what stands in them takes long."""
+    return id(loop) in map(id, others)
 
 
 _Wanted = tuple[tuple[SamePoint, ...], tuple[tuple[SamePoint, Same[isl.Set]], ...]]
@@ -116,7 +125,7 @@ _Wanted = tuple[tuple[SamePoint, ...], tuple[tuple[SamePoint, Same[isl.Set]], ..
 
 
 @lru_cache(KEPT_SETS)
-def _live(point: SamePoint, neutral: Same[isl.Set], wanted: _Wanted | None) -> isl.Set:
+def _live(point: SamePoint, neutral: Same[isl.Set] | None, wanted: _Wanted | None) -> isl.Set:
     """The points of a statement that change what is wanted; all that change anything if all of it is wanted (``None``)."""
     above, statement = placed(point)
     domain = points(above, statement.guards)
@@ -130,7 +139,7 @@ def _live(point: SamePoint, neutral: Same[isl.Set], wanted: _Wanted | None) -> i
                 more = elements(part.value, place, around)
                 found = more if found is None else found | more
         domain = isl.Set.empty(domain.get_space()) if found is None else points_at(found, statement.target, above, domain)
-    return domain - neutral.value
+    return domain if neutral is None else domain - neutral.value
 
 
 def _reads(statement: Statement, source: str) -> list[Place]:

@@ -7,6 +7,7 @@ overflow; whatever could still be infinite or no number (a quotient, a logarithm
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +17,12 @@ from typing import cast
 
 import islpy as isl
 import numpy as np
+from constantdict import constantdict
 from loopy.symbolic import DependencyMapper, TypeCast
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+from ...formats.affine import Affine
 from ...formats.integer_sets import NotAffineError, affine_function, integer_set
 from ...formats.language.functions import IN_KERNELS
 from ...formats.language.reductions import REDUCTIONS, Reduction
@@ -160,12 +163,14 @@ class Masks:
         """What is known of an array; ``None`` for an input."""
         return Same(self.array(source)) if source in self.written else None
 
-    def neutral(self, above: Sequence[For], statement: Statement) -> isl.Set:
-        """The points of a statement that reduces at which it changes nothing; empty for one that does not reduce."""
-        known = self.value(above, statement)
+    def neutral(self, above: Sequence[For], statement: Statement) -> isl.Set | None:
+        """The points of a statement that reduces at which it changes nothing; ``None`` if there are none."""
         if statement.reduce is None or not REDUCTIONS[statement.reduce].combines:
-            return _none(known.finite)
-        return known.where(float(REDUCTIONS[statement.reduce].neutral_of(self.nest.sources[statement.target.source].dtype)))
+            return None
+        lost = float(REDUCTIONS[statement.reduce].neutral_of(self.nest.sources[statement.target.source].dtype))
+        space = self.nest.spaces.get(statement.einsum)
+        operands = tuple([self._held(place.source) for place in statement.operands])
+        return _neutral(same_point((tuple(above), statement)), None if space is None else Same(space), operands, lost)
 
     def _kept(self, source: str, above: tuple[For, ...], statement: Statement, inits: Sequence[Statement]) -> KnownValues:
         """What is known of an array is a matter of its elements, however loops reach them: it is looked at once for all mappings."""
@@ -213,6 +218,50 @@ class Masks:
 @lru_cache(4)
 def _masks(nest: Same[Nest]) -> Masks:
     return Masks(nest.value)
+
+
+@lru_cache(KEPT_SETS)
+def _neutral(
+    point: SamePoint, space: Same[tuple[For, ...]] | None, operands: tuple[Same[KnownValues | None] | None, ...], lost: float
+) -> isl.Set | None:
+    """The points at which a statement's value is ``lost``. However its loops are cut, they are those of its loops before any step."""
+    above, statement = placed(point)
+    whole = None if space is None else uncut(statement, space.value)
+    if space is None or whole is None:
+        return _value(point, operands).where(lost)
+    part = _value_before(space, whole, operands).where(lost)
+    if part.is_empty():
+        return None
+    values = tuple([statement.values[loop.name] for loop in space.value])
+    return points_at(part, Place("", values), above, points(above, statement.guards))
+
+
+@lru_cache(KEPT_SETS)
+def _value_before(space: Same[tuple[For, ...]], statement: Statement, operands: tuple[Same[KnownValues | None] | None, ...]) -> KnownValues:
+    """What is known of a statement's value over its loops before any step."""
+    return _Evaluation(space.value, statement, operands).of(statement.value)
+
+
+def uncut(statement: Statement, space: Sequence[For]) -> Statement | None:
+    """The statement in terms of its loops before any step; ``None`` where what it reads is no function of them."""
+    if statement.guards or statement.first or any(loop.name not in statement.values for loop in space):
+        return None
+    values = {loop.name: statement.values[loop.name] for loop in space}
+    operands = [tuple([_uncut(index, values) for index in place.indices]) for place in statement.operands]
+    if any(None in indices for indices in operands):
+        return None
+    places = tuple([Place(place.source, indices) for place, indices in zip(statement.operands, operands, strict=True)])  # type: ignore[arg-type]
+    own = constantdict({name: Affine.variable(name) for name in values})
+    return dataclasses.replace(statement, operands=places, values=own)
+
+
+def _uncut(index: Affine, values: Mapping[str, Affine]) -> Affine | None:
+    """The expression of these variables that an index is if they have these values; ``None`` if there is none."""
+    steps = {name: min(value.terms, key=lambda term: abs(term[1])) for name, value in values.items() if value.terms}
+    moved = index.coefficients
+    whole = Affine.of({name: moved.get(loop, 0) // factor for name, (loop, factor) in steps.items()})
+    rest = index - whole.substituted(values)
+    return whole + rest.constant if not rest.terms else None
 
 
 @lru_cache(KEPT_SETS)

@@ -127,7 +127,7 @@ class _NestFusion(LoopFusion[NestItem]):
 
     def _run_once(self, body: Sequence[NestItem]) -> bool:
         """Whether there is such a loop; asked at each depth of a tree."""
-        return any([self._has_once(node) for node in body if isinstance(node, For)])
+        return any(self._has_once(node) for node in body if isinstance(node, For))
 
     def _has_once(self, loop: For) -> bool:
         if id(loop) not in self._once:
