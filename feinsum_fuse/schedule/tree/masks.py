@@ -358,5 +358,6 @@ def has_masks(nest: Nest) -> bool:
     return any(_mentions_choice(s.value) for _, s in nest.points)
 
 
+@lru_cache(1024)
 def _mentions_choice(expr: Expression) -> bool:
     return not np.isscalar(expr) and p.Variable("if") in _Conditions(include_calls="descend_args")(expr)
