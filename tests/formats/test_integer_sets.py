@@ -52,6 +52,15 @@ def test_points_are_those_that_satisfy_the_conditions(condition: object, holds: 
     assert points(found) == {point for point in itertools.product(range(7), range(5)) if holds(*point)}  # type: ignore[operator]
 
 
+def test_conditions_make_what_their_text_says() -> None:
+    """One by one they are the same constraints in the same order as those that ISL reads, equations among them."""
+    i, j, n = map(Affine.variable, ("i", "j", "n"))
+    made = basic_set(["i", "j"], [*within("i", 7), *within("j", "n"), i * 2 + j * 3 - 1, *equal(i + j, n)])
+    read = isl.BasicSet("[n] -> { [i, j] : i >= 0 and 6 - i >= 0 and j >= 0 and n - j - 1 >= 0 and 2i + 3j - 1 >= 0 and i + j = n }")
+    assert made.get_space() == read.get_space()
+    assert list(conditions_of(made)) == list(conditions_of(read))
+
+
 def test_names_do_not_reach_the_parser() -> None:
     names = ["floor", "and", "exists", "a b", "[x]", "é"]
     found = integer_set(names, [condition for name in names for condition in within(name, "mod")])

@@ -9,6 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.formats.language.reductions import REDUCTIONS
 from feinsum_fuse.schedule.refusals import BindingConflictError, NestOrderError, NothingMaskedError
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
@@ -16,6 +17,7 @@ from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
 from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
+from feinsum_fuse.schedule.tree.masks import Masks, uncut
 from feinsum_fuse.schedule.tree.nest import LoopRef, statements
 from feinsum_fuse.schedule.tree.polyhedra import points
 
@@ -109,6 +111,23 @@ def test_what_is_cut(mask: str) -> None:
     cut = skipping(steps, cascade)
     less = {name for name in TILES if points_of(cascade, cut, name) < points_of(cascade, steps, name)}
     assert less == set(TILES) if mask in CUT else "N" not in less
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_neutral_points_are_those_of_loops_before_they_are_cut(mask: str) -> None:
+    """What is found over an Einsum's own loops is what is found over their parts, of tiles that do not divide them."""
+    sizes = (13, 11, 2, 3)
+    cascade = attention(sizes, MASKS[mask])
+    nest = Schedule(tuple(tiled(sizes))).nest(cascade.kernel())
+    masks, found = Masks(nest), set[str]()
+    for above, statement in nest.points:
+        if statement.reduce is not None:
+            assert uncut(statement, nest.spaces[statement.einsum]) is not None
+            lost = float(REDUCTIONS[statement.reduce].neutral_of("float32"))
+            known, neutral = masks.value(above, statement).where(lost), masks.neutral(above, statement)
+            assert known.is_empty() if neutral is None else neutral.is_equal(known)
+            found |= {statement.einsum} if neutral is not None else set()
+    assert "X" in found
 
 
 def test_causal_attention_computes_half() -> None:
