@@ -109,7 +109,7 @@ class Affine:
 
     def restricted(self, names: Container[str]) -> Affine:
         """The terms over these variables alone, without the constant."""
-        return Affine(tuple(term for term in self.terms if term[0] in names))
+        return Affine(tuple([term for term in self.terms if term[0] in names]))
 
     def __add__(self, other: Affine | int) -> Affine:
         return Affine(self.terms, self.constant + other) if isinstance(other, int) else self._plus(other, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
@@ -50,7 +50,11 @@ class AskedAhead:
     line: int
 
 
-@dataclass(frozen=True)
+_NO_VALUES: constantdict[str, Affine] = constantdict()
+_NOT_AHEAD: constantdict[str, AskedAhead] = constantdict()
+
+
+@dataclass(frozen=True, init=False)
 class Statement:
     """``target = value(operands)``, or with ``reduce`` ``target = target (reduce) value(operands)``.
 
@@ -63,25 +67,50 @@ class Statement:
     target: Place
     value: Expression
     operands: tuple[Place, ...] = ()
-    values: constantdict[str, Affine] = field(default_factory=constantdict)
+    values: constantdict[str, Affine] = _NO_VALUES
     reduce: str | None = None
     """The name of a reduction."""
     guards: tuple[Affine, ...] = ()
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
-    ahead: constantdict[str, AskedAhead] = field(default_factory=constantdict)
+    ahead: constantdict[str, AskedAhead] = _NOT_AHEAD
     """Array -> how far ahead of what is read of it memory is asked."""
+
+    def __init__(
+        self,
+        einsum: str,
+        role: StatementRole,
+        target: Place,
+        value: Expression,
+        operands: tuple[Place, ...] = (),
+        values: constantdict[str, Affine] = _NO_VALUES,
+        reduce: str | None = None,
+        guards: tuple[Affine, ...] = (),
+        first: tuple[str, ...] = (),
+        later: tuple[str, ...] = (),
+        ahead: constantdict[str, AskedAhead] = _NOT_AHEAD,
+    ) -> None:
+        # Written out, as for loops: a frozen class's own takes three times as long.
+        fields = self.__dict__
+        fields["einsum"], fields["role"], fields["target"], fields["value"] = einsum, role, target, value
+        fields["operands"], fields["values"], fields["reduce"], fields["guards"] = operands, values, reduce, guards
+        fields["first"], fields["later"], fields["ahead"] = first, later, ahead
 
     @property
     def sources(self) -> set[str]:
         """The arrays, tiles and rules that it writes or reads."""
         return {self.target.source, *(place.source for place in self.operands)}
 
+    @property
+    def computing(self) -> frozenset[str]:
+        """The Einsum that it computes, or combines partial results of; none for what sets values or moves them."""
+        return frozenset([self.einsum] if self.role in {"update", "map", "combine"} else ())
+
     def substituted(self, values: Mapping[str, Affine]) -> Statement:
         """The statement with loops replaced by expressions; ``first`` and ``later`` then name every loop of the expression."""
 
         def loops(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
+            return names and tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
 
         return Statement(
             self.einsum,

@@ -333,6 +333,4 @@ class Unroll(Step):
         check_alone(nest, loop, self)
         if loop.extent is None:
             raise TileShapeError(f"{self}: a loop of symbolic size cannot be unrolled", hint="Split it first.")
-        return nest.replace(
-            body=rebuilt(nest.body, lambda n: (bound(n, "unroll"),) if isinstance(n, For) and n.name == loop.name else (n,))
-        )
+        return nest.replace(body=replace_loop(nest.body, loop.name, (bound(loop, "unroll"),)))

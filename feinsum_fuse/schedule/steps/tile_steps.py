@@ -295,7 +295,7 @@ class CacheWrite(Step):
         check_visible(memory, accesses, own, self)
         touched = region(accesses, names, self, items)
         check_dense([held], own, self, touched)
-        if touched.shape != region([held, (above, place)], names, self, items).shape:
+        if reads and touched.shape != region([held, (above, place)], names, self, items).shape:
             raise ProducerConsumerError(
                 f"{self}: more of {place} is read below this loop than is written there", hint="Place the tile further out."
             )

@@ -12,7 +12,7 @@ from ...formats.opencl import MEMORIES
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..statement import Statement
 from ..step import Step
-from .nest import For, LoopRef, Nest, NestItem, rebuilt, unless_same, walk
+from .nest import For, LoopRef, Nest, NestItem, rebuilt, unless_same
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
@@ -176,8 +176,7 @@ def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:
 
 def inside(node: NestItem, einsums: Sequence[str]) -> bool:
     """Whether a statement that computes one of these Einsums stands in this subtree."""
-    found = (s for s in walk((node,)) if isinstance(s, Statement))
-    return any(s.einsum in einsums and s.role in {"update", "map", "combine"} for s in found)
+    return not node.computing.isdisjoint(einsums)
 
 
 def with_body(loop: For, body: tuple[NestItem, ...]) -> For:

@@ -98,18 +98,10 @@ class For:
         is_block: bool = False,
         intrinsic: str = "",
     ) -> None:
-        # Written out, since every step makes hundreds: a frozen class's own takes twice as long.
-        self.__dict__.update(
-            name=name,
-            extent=extent,
-            body=body,
-            limits=limits,
-            refs=refs,
-            binding=binding,
-            fused=fused,
-            is_block=is_block,
-            intrinsic=intrinsic,
-        )
+        # Written out, since every step makes hundreds: a frozen class's own takes three times as long.
+        fields = self.__dict__
+        fields["name"], fields["extent"], fields["body"], fields["limits"], fields["refs"] = name, extent, body, limits, refs
+        fields["binding"], fields["fused"], fields["is_block"], fields["intrinsic"] = binding, fused, is_block, intrinsic
 
     def around(self, body: tuple[NestItem, ...]) -> For:
         """The loop around another body."""
@@ -159,6 +151,11 @@ class For:
         return frozenset().union(*(node.touched if isinstance(node, For) else node.sources for node in self.body))
 
     @kept_property
+    def computing(self) -> frozenset[str]:
+        """The Einsums that statements below compute, or combine partial results of."""
+        return frozenset().union(*(node.computing for node in self.body))
+
+    @kept_property
     def limiting(self) -> frozenset[str]:
         """The variables of its limits."""
         return frozenset([name for limit in self.limits for name, _ in limit.terms])
@@ -174,7 +171,9 @@ class For:
 
     def limited(self, limits: tuple[Affine, ...], body: tuple[NestItem, ...]) -> For:
         """The loop with these limits around this body; itself if they are its own, with what was found out about it."""
-        return self if body is self.body and limits == self.limits else self.changed(limits=limits, body=body)
+        if body is self.body and limits == self.limits:
+            return self
+        return For(self.name, self.extent, body, limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
 
 
 _LOOP_PARTS = tuple(part.name for part in dataclasses.fields(For))
@@ -387,7 +386,7 @@ def _substituted(node: NestItem, values: Mapping[str, Affine]) -> NestItem:
     if isinstance(node, Statement):
         return node.substituted(values)
     limits = tuple([limit.substituted(values) for limit in node.limits])
-    return node.changed(limits=limits, body=tuple([_substituted(inner, values) for inner in node.body]))
+    return node.limited(limits, unless_same(node.body, [_substituted(inner, values) for inner in node.body]))
 
 
 def pretty(body: tuple[NestItem, ...], indent: str = "", every: Sequence[Statement] = ()) -> Iterator[str]:

@@ -135,12 +135,15 @@ def _of_others(write: Touch, use: Touch, scope: Sequence[str], items: Sequence[s
 
 def moved_limits(above: Sequence[For], scope: Collection[str], inner: Affine, value: Affine) -> tuple[Affine, ...]:
     """The limits of the loops below the scope that bound this index alone, in terms of another expression for the index."""
+    if not inner.terms:
+        return ()
     found = []
+    name, step = inner.terms[0]
     below = {node.name for node in above} - set(scope)
     for node in above:
-        for limit in node.limits:
+        for limit in node.limits if name in node.limiting else ():
             ours = limit.restricted(below)
-            factor = -ours.coefficients.get(inner.terms[0][0], 0) // inner.terms[0][1] if inner.terms else 0
+            factor = -ours.coefficients.get(name, 0) // step
             if factor and ours == -inner * factor:
                 found.append(limit + inner * factor - value * factor)
     return tuple(dict.fromkeys(found))
