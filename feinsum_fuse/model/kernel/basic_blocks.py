@@ -56,6 +56,12 @@ class CodeLine:
         }
 
     @kept_property
+    def lengths(self) -> dict[str, int]:
+        """Unrolled loop -> its extent, and the loop over lanes -> minus so many."""
+        lane = {self.lane.name: -self.width} if self.lane is not None else {}
+        return {loop.name: loop.extent or 1 for loop in self.unrolled} | lane
+
+    @kept_property
     def order(self) -> tuple[str, ...]:
         """Unrolled loops from the outermost as the copies stand in the text: those under one condition stand together."""
         return tuple(sorted((loop.name for loop in self.unrolled), key=lambda name: name not in self.guarded))

@@ -92,9 +92,7 @@ def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:
 
 def vectors_at(line: CodeLine, place: Place) -> tuple[object, ...]:
     """What the copies of a statement touch at a place, whatever their loops are called: alike for the same vectors of an array."""
-    extents = {loop.name: loop.extent or 1 for loop in line.unrolled}
-    extents |= {line.lane.name: -line.width} if line.lane is not None else {}
-    indices = []
+    extents, indices = line.lengths, []
     for index in place.indices:
         terms = [(extents.get(name, name), factor) for name, factor in index.terms if extents.get(name) != 1]
         indices.append((frozenset(terms), index.constant))

@@ -293,8 +293,15 @@ class LineTraffic:
                 name, indices, most = self._axes(place)
                 spans, outside = [], []
                 for index, size in zip(indices, most, strict=True):
-                    spans.append(Span.of([(abs(f), further[v]) for v, f in index.terms if further.get(v)], size))
-                    outside.append(tuple([term for term in index.terms if term[0] not in further]))
+                    moving, still = [], []
+                    for term in index.terms:
+                        times = further.get(term[0])
+                        if times is None:
+                            still.append(term)
+                        elif times:
+                            moving.append((abs(term[1]), times))
+                    spans.append(Span.of(moving, size))
+                    outside.append(tuple(still))
                 windows = found.get(name)
                 if windows is None:
                     windows = found[name] = _Windows()

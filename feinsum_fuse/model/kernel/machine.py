@@ -114,7 +114,10 @@ class Machine:
         As measured, along lines between what was measured; as many as they are where the architecture does not say.
         """
         counts, works = self._together
-        return float(np.interp(cores, counts, works)) if counts else float(cores)
+        name = f"cores_together_{cores}"
+        if name not in self._known:
+            self._known[name] = float(np.interp(cores, counts, works)) if counts else float(cores)
+        return self._known[name]
 
     @cached_property
     def _lost(self) -> dict[int, tuple[list[float], list[float]]]:

@@ -172,6 +172,16 @@ class Straight:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
         does not move once before the loop.
         """
+        if id(line) not in self._operations:
+            self._operations[id(line)] = self._counted(line)
+        return self._operations[id(line)]
+
+    @kept_property
+    def _operations(self) -> dict[int, Counter[tuple[str, frozenset[str]]]]:
+        """Lines of the block by their identity -> their operations, which several terms ask for."""
+        return {}
+
+    def _counted(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         moving = self._moving(line)
         counted, own, _ = self._values[id(line)]
         found: Counter[tuple[str, frozenset[str]]] = Counter()
@@ -237,7 +247,7 @@ class Straight:
             # A multiplication that comes last becomes one operation with the addition.
             is_one = self._multiplies_and_adds(line)
             if is_one:
-                found -= Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
+                found = found - Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
             counts.compute(pieces, is_addition=not is_one and reduce == ADD.name, is_narrow=self.scalars.is_narrow(line, self.vectorised))
         lanes = self._lanes_of(line)
         for (name, moved), count in found.items():
