@@ -53,8 +53,9 @@ class Stage:
 
     def advance(self, parts: int = 1) -> None:
         """So many more parts are done."""
-        self._done += parts
-        self._tell()
+        if self._hook is not None:
+            self._done += parts
+            self._tell()
 
     def _tell(self, *, ended: bool = False) -> None:
         if self._hook is not None:

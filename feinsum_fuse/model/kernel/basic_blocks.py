@@ -98,6 +98,11 @@ class CodeLine:
         return self.lane.extent or 1 if self.lane is not None else 1
 
     @property
+    def filled(self) -> float:
+        """Lanes of which there is an element, on average: at the end of a row some of a vector's."""
+        return average_trips(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 1.0
+
+    @property
     def is_vector(self) -> bool:
         """Whether the generated code has vectors; else the compiler makes them of a short loop."""
         return self.lane is not None and self.lane.binding == "vector"

@@ -102,7 +102,7 @@ class Straight:
         """
         longest = 0.0
         for line in self.block.lines:
-            path = self._values[id(line)][-1]
+            path = self._value(line)[-1]
             times = line.copies * self._pieces(line)
             if path and times:
                 moving, loop = self._moving(line), self.block.loop
@@ -172,18 +172,15 @@ class Straight:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
         does not move once before the loop.
         """
-        if id(line) not in self._operations:
-            self._operations[id(line)] = self._counted(line)
         return self._operations[id(line)]
 
     @kept_property
     def _operations(self) -> dict[int, Counter[tuple[str, frozenset[str]]]]:
-        """Lines of the block by their identity -> their operations, which several terms ask for."""
-        return {}
+        return {id(line): self._counted(line) for line in self.block.lines}
 
     def _counted(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         moving = self._moving(line)
-        counted, own, _ = self._values[id(line)]
+        counted, own, _ = self._value(line)
         found: Counter[tuple[str, frozenset[str]]] = Counter()
         for (what, names), count in counted:
             found[what, moving(names)] += count
@@ -192,11 +189,6 @@ class Straight:
             # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.
             found[ADDITION if line.is_vector else cost, moving(own) | line.around] += 1
         return found
-
-    @kept_property
-    def _values(self) -> dict[int, Operations]:
-        """Lines by their identity -> the operations of their values."""
-        return {id(line): self._value(line) for line in self.block.lines}
 
     def _value(self, line: CodeLine) -> Operations:
         places = line.statement.operands
@@ -299,7 +291,7 @@ class Straight:
                 moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
-                loads, packs = self.scalars.filling(line, place, self._filled(line))
+                loads, packs = self.scalars.filling(line, place, line.filled)
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             if self.summed == 1:
@@ -334,7 +326,7 @@ class Straight:
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
         lanes = max(line.width, self.vectorised) if step == 1 else 1
-        stores = count * (pieces if step == 1 else self._filled(line))
+        stores = count * (pieces if step == 1 else line.filled)
         narrow = stores if step == 1 and lanes <= self.scalars.native(line) // 2 else 0.0
         if line.is_transposed and step == 1:
             moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
@@ -350,11 +342,6 @@ class Straight:
         counts.narrow_stores += narrow
         counts.split_stores += stores * self.scalars.split(line, target, self.block.loop, self.vectorised) if lanes > 1 else 0.0
         counts.update(count * pieces * (line.is_vector and step == 1 and line.statement.reduce is not None), is_narrow=narrow > 0)
-
-    @staticmethod
-    def _filled(line: CodeLine) -> float:
-        """Lanes of which there is an element, on average: at the end of a row some of a vector's."""
-        return average_trips(line.lane, (*line.above, *line.unrolled)) if line.lane is not None else 1.0
 
     @property
     def arithmetic(self) -> float:

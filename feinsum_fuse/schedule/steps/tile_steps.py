@@ -307,7 +307,9 @@ class CacheWrite(Step):
         inits = [s for _, s in initial]
         own_loops = item_loops([held[0]], names) if items else ()
         mover = Mover(nest, tile, touched, held[1], items_first(held[0], names, own_loops), own, own_loops)
-        keeps = late or self._leaves_partial_results(mover) or not all(self._is_covered(mover, scope, p, reductions) for p in initial)
+        drain = mover.statement(self.einsum, "drain")
+        keeps = late or self._leaves_partial_results(mover, drain)
+        keeps = keeps or not all(self._is_covered(mover, drain, scope, p, reductions) for p in initial)
         init = inits[0] if inits and not keeps else None
         later = self._later(nest, update, tile, inits) if not reads else None
 
@@ -324,7 +326,8 @@ class CacheWrite(Step):
             return (node,)
 
         body = rebuilt(nest.body, change, place.source)
-        before, after = self._moves(mover, init, update, reductions, later)
+        before = self._loaded(mover, init, update, reductions, later)
+        after = drain if later is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, later),))
         body = place_around(body, names, [self.einsum], before, after)
         return nest.replace(body=body, tiles=constantdict({**nest.tiles, name: tile}))
 
@@ -348,26 +351,28 @@ class CacheWrite(Step):
         further = limits_of(written[0]) - limits_of(above)
         return (above, init.target) if further and {loop.name for loop in around} <= {loop.name for loop in above} else written
 
-    def _is_covered(self, mover: Mover, scope: Sequence[For], initial: PlacedStatement, reductions: tuple[str, ...]) -> bool:
+    def _is_covered(
+        self, mover: Mover, drain: tuple[NestItem, ...], scope: Sequence[For], initial: PlacedStatement, reductions: tuple[str, ...]
+    ) -> bool:
         """Whether the tile, as it is written back the first time, brings an initial value to all elements that have one."""
         above, init = initial
         if limits_of(mover.above) <= limits_of(above):
             return True
         # Elements of a tile are set anew in each iteration of the loops around it.
         common = [loop.name for loop in scope if loop in above and loop.name not in reductions]
-        stored = statements(mover.statement(self.einsum, "drain"), tuple(scope))
+        stored = statements(drain, tuple(scope))
         return sets_within((above, init), [(around, dataclasses.replace(s, first=reductions)) for around, s in stored], common)
 
-    def _leaves_partial_results(self, mover: Mover) -> bool:
+    def _leaves_partial_results(self, mover: Mover, drain: tuple[NestItem, ...]) -> bool:
         """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""
         source = mover.parent.source
         partial = any(s.role == "combine" and source in {p.source for p in s.operands} for _, s in statements(mover.nest.body))
-        return partial and any(isinstance(n, For) and n.limits for n in walk(mover.statement(self.einsum, "drain")))
+        return partial and any(isinstance(n, For) and n.limits for n in walk(drain))
 
-    def _moves(
+    def _loaded(
         self, mover: Mover, init: Statement | None, update: Statement, reductions: tuple[str, ...], later: Later | None
-    ) -> tuple[tuple[NestItem, ...], tuple[NestItem, ...]]:
-        """What sets the tile or loads it before it is computed, and what stores it afterwards."""
+    ) -> tuple[NestItem, ...]:
+        """What sets the tile or loads it before it is computed."""
         before: tuple[NestItem, ...] = ()
         if init is not None:
             assert update.reduce is not None
@@ -376,9 +381,7 @@ class CacheWrite(Step):
             before += self._reloaded(mover, update, later, reductions) if reductions else ()
         elif update.reduce is not None:
             before += self._reloaded(mover, update, later)
-
-        drain = mover.statement(self.einsum, "drain")
-        return before, drain if later is None else rebuilt(drain, lambda node: (_finished(mover.nest, node, update, later),))
+        return before
 
     def _reloaded(self, mover: Mover, update: Statement, later: Later | None, after: tuple[str, ...] = ()) -> tuple[NestItem, ...]:
         """What goes on from stored sums: what was done to them when they were stored is undone."""

@@ -14,21 +14,14 @@ from ....codegen.statement_expressions import within
 from ....formats.affine import Affine
 from ....formats.language.reductions import REDUCTIONS
 from ....schedule.statement import Place, Statement
-from ....schedule.tree.nest import For, Nest, NestItem, rebuilt, statements, substituted, walk
+from ....schedule.tree.nest import For, Nest, NestItem, rebuilt, statements, substituted
 from ..basic_blocks import is_written_out, stored, strides
 
 
 def as_fused(nest: Nest) -> Nest:
     """The nest with the loops that are one in the text."""
-    if not any(isinstance(node, For) and _hands_on(node.body) for node in (For("", 1, nest.body), *walk(nest.body))):
-        return nest
-    return nest.replace(body=_NestFusion(nest).fused(nest.body))
-
-
-def _hands_on(body: Sequence[NestItem]) -> bool:
-    """Whether a loop of several touches what another one writes."""
-    loops = [node for node in body if isinstance(node, For)]
-    return any(not one.touched.isdisjoint(other.touched) for one, other in combinations(loops, 2))
+    fusion = _NestFusion(nest)
+    return nest.replace(body=fusion.fused(nest.body)) if fusion.hands_on(nest.body) else nest
 
 
 def _runs_once(loop: For) -> bool:
@@ -51,6 +44,7 @@ class _NestFusion(LoopFusion[NestItem]):
         self._counted: dict[int, tuple[For, int]] = {}
         """Loops by their identity, which are kept for it -> what is left of them and of those inside as loops of the text."""
         self._heads: dict[int, tuple[For, LoopHead[NestItem] | None]] = {}
+        self._handing: dict[int, tuple[For, bool]] = {}
         self._once: dict[int, tuple[For, bool]] = {}
         """The same -> whether a loop of one iteration is among them."""
 
@@ -71,11 +65,26 @@ class _NestFusion(LoopFusion[NestItem]):
         return isinstance(statement, For) and bool(self.loops((statement,)))
 
     def fused_inside(self, statement: NestItem) -> NestItem:
-        if not isinstance(statement, For) or not self.loops(statement.body):
+        if not isinstance(statement, For) or not self._hands_on_inside(statement):
             return statement
         flat = self._flat(statement.body)
         body = self.fused(flat)
         return statement.around(body) if self.loops(body) < self.loops(flat) else statement
+
+    def hands_on(self, body: Sequence[NestItem]) -> bool:
+        """Whether two loops beside each other touch the same array, anywhere in a tree: else there is nothing to fuse."""
+        loops = [node for node in body if isinstance(node, For)]
+        touched = [{self._array(source) for source in loop.touched} for loop in loops] if len(loops) > 1 else []
+        return any(not one.isdisjoint(other) for one, other in combinations(touched, 2)) or any(map(self._hands_on_inside, loops))
+
+    def _hands_on_inside(self, loop: For) -> bool:
+        if id(loop) not in self._handing:
+            self._handing[id(loop)] = loop, self.hands_on(loop.body)
+        return self._handing[id(loop)][1]
+
+    def _array(self, source: str) -> str:
+        """One name for all ways to reach a tensor."""
+        return source if source in self.nest.tiles else self.nest.sources[source].tensor
 
     def places(self, body: Sequence[NestItem], name: str) -> LoopPlaces | None:
         found: LoopPlaces = {}
@@ -160,11 +169,10 @@ class _NestFusion(LoopFusion[NestItem]):
         if statement.reduce is not None and (around.lane is not None or REDUCTIONS[statement.reduce].infix is None):
             reads = (*reads, statement.target)
         for place, is_written in (*((read, False) for read in reads), (statement.target, True)):
-            array = place.source if place.source in self.nest.tiles else self.nest.sources[place.source].tensor
             touched = list(self._touched(place, is_written, name, around))
             if not touched:
                 return False
-            found.setdefault(array, []).extend(touched)
+            found.setdefault(self._array(place.source), []).extend(touched)
         return True
 
     def _touched(self, place: Place, is_written: bool, name: str, around: _Around) -> Iterator[LoopPlace]:
