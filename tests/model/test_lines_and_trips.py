@@ -24,7 +24,7 @@ from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, W
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import For, Nest
 from feinsum_fuse.tuning.candidate import Preferred
-from tests.model.test_each_term import elementwise, far_sums
+from tests.model.test_each_term import elementwise, far_sums, mapped
 from tests.model.test_kernel_time import with_variables
 
 DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
@@ -188,6 +188,26 @@ def test_the_rest_of_a_ragged_tile_has_fewer_lines(piece: int) -> None:
     time = nest_time(lower(spec).nest(unscheduled(spec).kernel), machine, cold=True)
     lines = sum(part.lines["Main"] for part in time.parts)
     assert lines == pytest.approx(2 * 1000 * 1000 * 4 / 64, rel=0.05)
+
+
+@pytest.mark.parametrize(("pitch", "piece"), [(3, 1), (10, 1), (10, 5), (16, 1), (17, 1), (19, 8), (20, 8), (24, 8), (40, 8), (64, 16)])
+def test_pieces_of_short_rows_share_lines(pitch: int, piece: int) -> None:
+    """A column of a matrix of ten columns has elements 40 bytes apart: 67 of them lie in 42 lines."""
+    rows = 67
+    spec = mapped(
+        f"{{rank_sizes: {{M: {rows}, N: {pitch}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = 2 * A[m, n]']}}",
+        "[A, Z]",
+        f"- !Temporal {{rank_variable: n, tile_shape: {piece}}}\n  - !Temporal {{rank_variable: m, tile_shape: 1}}\n"
+        "  - !Temporal {rank_variable: n, tile_shape: 1}",
+    )
+    machine = Machine.of(spec)
+    assert machine is not None
+    nest = lower(spec).nest(unscheduled(spec).kernel)
+    tiles = next(node for node in nest.body if isinstance(node, For))
+    found = LineTraffic(nest, machine).regions(tiles.body)["A"].lines
+    starts = range(0, pitch - piece + 1, piece)
+    counted = [len({4 * (m * pitch + start + n) // 64 for m in range(rows) for n in range(piece)}) for start in starts]
+    assert found == pytest.approx(statistics.fmean(counted), abs=1)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -358,6 +358,8 @@ class LineTraffic:
                 if whole:
                     run *= count
                     whole = count == size
+                elif count > 1 and runs == 1 and distance - run < line:
+                    run += (count - 1) * distance  # every line between pieces holds a part of one
                 elif count > 1:
                     runs *= count
                     rows = rows or distance
