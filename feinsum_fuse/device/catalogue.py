@@ -160,6 +160,7 @@ def target(device: cl.Device) -> Target:
         widest_vector=Target.widest_vector if steps == 1 else ANY_GPU.widest_vector,
         vector_registers=vectors.count if steps == 1 else ANY_GPU.vector_registers,
         items_in_step=steps,
+        items_a_unit=Target.items_a_unit if steps == 1 else ANY_GPU.items_a_unit,
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         nearest_cache_bytes=nearest,
         core_cache_bytes=own,

@@ -32,9 +32,6 @@ CALLED = 8
 """Times as many rows as pay for what a function prepares for all rows of a call."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
-STANDING_BY = 4
-"""Times as many groups as are enough elsewhere where work-items only wait for memory: their sums take no registers, and others run while
-some wait."""
 SHARED_WORDS = 2
 """Vectors that use a word of four bytes once it is spread over the lanes: two products for a load, as a core starts them in a cycle."""
 FEWEST = 4
@@ -74,6 +71,11 @@ class Plan:
     """Segment -> its rows, best first: kept, since no further decision changes them."""
     tiles: dict[tuple[Same[Segment], tuple[str, ...]], int] = field(default_factory=dict, compare=False, repr=False)
     """The same of usual tiles, for a segment and its rows."""
+
+    @property
+    def enough_groups(self) -> int:
+        """Groups that are enough for all units."""
+        return self.target.groups_of(self.width if self.components.on_items else 1)
 
 
 class Branch:
@@ -218,12 +220,11 @@ class Branch:
 
     def _fitting_tile(self, rows: RowVariables) -> int:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
-        extent, groups, least = self.segment.extent(rows), self.plan.target.groups, self._least_rows(rows)
+        extent, groups, least = self.segment.extent(rows), self.plan.enough_groups, self._least_rows(rows)
         start = GROUP_POINTS * extent // max(1, self.segment.points)
         wanted = max(CALLED * self._called_rows(), ADDED_UP * start) if self._adds_up(rows) else max(self._common_tile(rows), start)
         problems = prod(map(self.segment.extent, self.segment.batches))
         if self.plan.components.on_items:
-            groups *= STANDING_BY if not any(e.reduces for e in self.segment.einsums) else 1
             wanted = min(wanted, max(least, extent * problems // groups))
         wanted = min(wanted, max(least, extent * min(problems, groups) // groups))
         usual = 1 << (wanted * 4 // 3).bit_length() - 1
@@ -263,7 +264,7 @@ class Branch:
     def _shared(self, rows: RowVariables, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
         extent, units = self.segment.extent(rows), self.plan.target.units
-        if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.target.groups * tile:
+        if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.enough_groups * tile:
             return tile
 
         def longest(tile: int) -> float:
@@ -331,7 +332,7 @@ class Branch:
             if self.tiles[einsum.name][lane] < 2 * found[-1] * width:
                 break
             found.append(2 * found[-1])
-        enough = [piece for piece in found if self._groups(einsum, lane, width * piece) >= self.plan.target.groups]
+        enough = [piece for piece in found if self._groups(einsum, lane, width * piece) >= self.plan.enough_groups]
         return self.chooser.choose(Choice.of("piece", einsum.name, max(enough, default=1), found))
 
     def _groups(self, einsum: Einsum, lane: str, columns: int) -> int:
@@ -347,7 +348,7 @@ class Branch:
         if not self.rows or not self.plan.components.on_items:
             return []
         batches = prod(map(self.segment.extent, self.segment.batches))
-        groups, enough = -(-self.segment.extent(self.rows) // self.tile) * batches, self.plan.target.groups
+        groups, enough = -(-self.segment.extent(self.rows) // self.tile) * batches, self.plan.enough_groups
         others = [loop for loop in self.segment.loops if not loop.is_batch and loop.rows != self.rows]
         if groups >= enough or not others:
             return []
@@ -379,7 +380,7 @@ class Branch:
         if self.plan.components.on_items or self.plan.components.group is None:
             return 1
         alone = self.segment.points // (count * prod(map(self.segment.extent, others)))
-        enough = count * prod(map(self.segment.extent, others)) // self.plan.target.groups
+        enough = count * prod(map(self.segment.extent, others)) // self.plan.enough_groups
         usual = max(1, min(GROUP_POINTS // max(1, alone), enough, count))
         fitting = [n for n in (1, 4, 16, 64) if n <= count]
         return self.chooser.choose(Choice.of("problems", self.name, usual, fitting))

@@ -19,8 +19,9 @@ from ..schedule.target import Target
 
 CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""
-ITEMS = 64
-"""Work-items of a group at most, where lanes are work-items: two or more that run in step fill any device, and neighbours are coalesced."""
+ITEMS = 128
+"""Work-items of a group at most, where lanes are work-items: several that run in step, since a unit has no more than so many groups
+at once; neighbours are coalesced."""
 MOST_GROUPS = 1 << 16
 """Groups that stand side by side there, where lanes are work-items: all that there are, since the device takes them as units fall idle."""
 CALIBRATED = "multiply_adds_float32"
@@ -143,13 +144,14 @@ def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, O
             Container(name="Core", spatial=(Fanout("core", MOST_GROUPS if items else CORES),)),
             _memory("Scratchpad"),
             _memory("Register"),
+            *([Container(name="Row", spatial=(Fanout("row", rows_of_items(target)),))] if items else []),
             Container(name="Lane", spatial=(Fanout("lane", items_of(target) if items else target.widest_vector),)),
             ComputeUnit(name="MAC", actions=(Action("compute", energy=1.0, throughput=1.0),)),
         )
     )
     bindings = OpenCL(
         memories=constantdict({"MainMemory": "global", "Scratchpad": "local", "Register": "distributed" if items else "private"}),
-        fanouts=constantdict({"Core": "group.0", "Lane": "local.0" if items else "vector"}),
+        fanouts=constantdict({"Core": "group.0", "Row": "local.1", "Lane": "local.0"} if items else {"Core": "group.0", "Lane": "vector"}),
     )
     return arch, bindings
 
@@ -157,6 +159,11 @@ def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, O
 def items_of(target: Target) -> int:
     """Work-items of a group at most, where lanes are work-items."""
     return min(max(ITEMS, 2 * target.items_in_step), target.limits.max_work_group_size)
+
+
+def rows_of_items(target: Target) -> int:
+    """Work-items of a group at most along its second axis, each of which has those that run in step beside it."""
+    return max(1, target.limits.max_work_group_size // target.items_in_step)
 
 
 def _memory(name: str) -> Memory:

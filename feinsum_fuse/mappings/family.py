@@ -22,9 +22,10 @@ from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components
+from .grid_tiles import grid_nodes, grid_of
 from .lanes import possible_lanes
 from .own_loops import nodes_of
-from .segments import Segment, may_run_beside, segments
+from .segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, Segment, may_run_beside, segments
 
 CHOICE_KINDS = constantdict(
     {
@@ -33,6 +34,7 @@ CHOICE_KINDS = constantdict(
         "groups": "whether loops are bound to groups",
         "sums": "whether lanes may run along reductions",
         "beside": "whether Einsums that read the same operand run side by side, where their results meet or they only go through it",
+        "alone": "where lanes are work-items: whether Einsums whose work-items go along two axes are kernels of their own",
         "rows": "the rank variables of fused Einsums that a common loop runs over",
         "tile": "iterations of that loop in a group",
         "problems": "how many problems that share nothing a group takes one after another",
@@ -44,6 +46,7 @@ CHOICE_KINDS = constantdict(
         "pass": "rows of a group that all of its Einsums go through before the next rows",
         "turned": "whether inputs that are turned for the lanes of an Einsum go into registers, for a vector of rows at once",
         "call": "whether a function that is known for such an Einsum computes what a group does of it",
+        "grid": "where lanes are work-items: rows of each one's tile, where those of a group go along two axes; or that they do not",
         "second": "the rank variable that makes a register tile of the lanes",
         "along": "where there are no lanes: the other rank variable of the register tile",
         "vectors": "the register tile's size along the lanes, in vectors",
@@ -91,7 +94,7 @@ class Family:
         if {einsum.name for einsum in spec.workload.einsums} != {einsum.name for einsum in self.cascade.einsums}:
             spec = spec.replace(workload=self.cascade.workload, mapping=None)  # with the parts of a softmax
         self.spec = spec.replace(opencl=dataclasses.replace(spec.opencl, dtypes=types)) if spec.opencl is not None else spec
-        self._cut: dict[tuple[int, bool], list[Segment]] = {}
+        self._cut: dict[tuple[int, bool, frozenset[str]], list[Segment]] = {}
         self._plans: dict[tuple[int, int, bool, bool], Plan] = {}
 
     def mapping(self, chooser: Chooser | None = None) -> Mapping:
@@ -99,23 +102,34 @@ class Family:
         chooser = chooser or Rules()
         plan = self._plan(chooser)
         beside = may_run_beside(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
-        parts = self._segments(plan.budget, beside)
+        alone = self._alone(plan) if self.components.on_items else frozenset()
+        if alone and not chooser.choose(Choice("alone", "", (True, False))):
+            alone = frozenset()
+        parts = self._segments(plan.budget, beside, alone)
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
-        branches = [nodes_of(Branch(plan, part, chooser)) for part in parts]
+        branches = [grid_nodes(plan, part, chooser) or nodes_of(Branch(plan, part, chooser)) for part in parts]
         storage = Storage(outside, self.components.outer)
         if len(branches) == 1:
             return Mapping((storage, *branches[0]))
         return Mapping((storage, Sequential(tuple(Nested(tuple(nodes)) for nodes in branches))))
 
-    def _segments(self, budget: int, beside: bool) -> list[Segment]:
+    def _alone(self, plan: Plan) -> frozenset[str]:
+        """The Einsums that have a tile on two axes of work-items, which pays more than to hand on their results."""
+        found = {einsum.name: grid_of(plan, einsum) for einsum in self.cascade.einsums}
+        return frozenset(name for name, grid in found.items() if grid is not None and grid.usual is not None)
+
+    def _segments(self, budget: int, beside: bool, alone: frozenset[str]) -> list[Segment]:
         """The cascade's segments, which few decisions change: they are kept with what is found out about them."""
-        if (budget, beside) not in self._cut:
+        key = budget, beside, alone
+        if key not in self._cut:
             target = self.target
-            groups, near = target.groups, target.nearest_cache_bytes
+            groups, near = target.groups_of(self._widest if self.components.on_items else 1), target.nearest_cache_bytes
             far = inf if self.components.on_items else target.units * target.core_cache_bytes
-            self._cut[budget, beside] = list(segments(self.cascade, self.spec.workload, budget, groups, near, far, beside=beside))
-        return self._cut[budget, beside]
+            points = GROUP_POINTS_OF_ITEMS if self.components.on_items else GROUP_POINTS
+            found = segments(self.cascade, self.spec.workload, budget, groups, near, far, beside=beside, group_points=points, alone=alone)
+            self._cut[key] = list(found)
+        return self._cut[key]
 
     def choices(self, chooser: Chooser | None = None) -> tuple[Choice[object], ...]:
         """The decisions on the way to a mapping, with their options."""
@@ -126,9 +140,12 @@ class Family:
     def fallbacks(self) -> Iterator[Chooser]:
         """The rules, and what to try in turn where a device refuses what they give: less fusion, fewer or no lanes, no groups."""
         width, budget = self._width(), self._budget()
+        plain = {"grid": None, "alone": False} if self.components.on_items else {}
+        if plain:
+            yield Rules()
         for lanes, sums in dict.fromkeys(((width.usual, True), (width.usual, False), (1, False))):
             for share in budget.options[: budget.options.index(0) + 1]:
-                yield Given({"width": lanes, "budget": share, "sums": sums})
+                yield Given({"width": lanes, "budget": share, "sums": sums, **plain})
         yield Given({"width": 1, "budget": 0, "groups": False})
 
     def _plan(self, chooser: Chooser) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -72,6 +72,8 @@ BATCH_POINTS = 4096
 """A problem of fewer points is no group of its own."""
 GROUP_POINTS = 1 << 16
 """Below this many points a group does not pay for its start."""
+GROUP_POINTS_OF_ITEMS = 1 << 12
+"""The same where lanes are work-items: a unit of hardware starts it while others run, and each work-item has some tens of points."""
 LEAST_ROWS = 16
 """Rows of a group at least, unless fewer are work enough and use nothing again; if so many rows of intermediates do not fit the budget,
 Einsums are not fused."""
@@ -82,8 +84,10 @@ MOST_FUSED = 16
 class Surroundings:
     """What is asked of a cascade again and again while it is cut into segments."""
 
-    def __init__(self, cascade: Cascade, workload: Workload) -> None:
+    def __init__(self, cascade: Cascade, workload: Workload, group_points: int = GROUP_POINTS) -> None:
+        """``group_points``: those below which a group does not pay for its start."""
         self.cascade = cascade
+        self.group_points = group_points
         self.accesses = {einsum.name: einsum for einsum in workload.einsums}
         """Einsum -> how the workload says that it touches tensors."""
         self.users: dict[str, set[str]] = {}
@@ -184,7 +188,7 @@ class Segment:
 
         def is_parted(loop: Shared) -> bool:
             every = {access.tensor for name, access in read if loop.rows[name] not in access.variables}
-            rows = 1 if longer.points >= GROUP_POINTS * loop.extent else LEAST_ROWS
+            rows = 1 if longer.points >= self.around.group_points * loop.extent else LEAST_ROWS
             enough = loop.extent >= groups * rows and sum(map(self.around.tensor_bytes, every)) <= near
             return enough and not loop.is_batch and not _lies_together(largest, loop.rows[name])
 
@@ -297,7 +301,7 @@ class Segment:
     def least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least: what is used again in the next row, a group should use so many times."""
         reused = any(loop.reused for loop in self.loops if loop.rows == rows)
-        enough = -(-GROUP_POINTS * self.extent(rows) // max(1, self.points))
+        enough = -(-self.around.group_points * self.extent(rows) // max(1, self.points))
         return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
 
     def fits(self, rows: RowVariables, budget: int) -> bool:
@@ -354,19 +358,30 @@ def _read_alike(one: Einsum, other: Einsum) -> bool:
 
 
 def segments(
-    cascade: Cascade, workload: Workload, budget: int, groups: int, near: int, far: float = inf, *, beside: bool
+    cascade: Cascade,
+    workload: Workload,
+    budget: int,
+    groups: int,
+    near: int,
+    far: float = inf,
+    *,
+    beside: bool,
+    group_points: int = GROUP_POINTS,
+    alone: Collection[str] = (),
 ) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
     ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
     is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
-    side by side, too, where what follows reads what both write, or where both only go through it.
+    side by side, too, where what follows reads what both write, or where both only go through it. ``group_points``: those of a group at
+    least. ``alone``: Einsums that are segments of their own.
     """
-    around = Surroundings(cascade, workload)
+    around = Surroundings(cascade, workload, group_points)
     segment: Segment | None = None
     for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
+        chained = chained and not {einsum.name, *(segment.names if segment is not None else ())} & set(alone)
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)

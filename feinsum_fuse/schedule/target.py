@@ -111,6 +111,8 @@ class Target:
     """Whether the device reads the host's arrays where they lie."""
     items_in_step: int = 1
     """Work-items that run in step (a warp, a wavefront): their accesses to neighbouring elements are one. 1 on processors."""
+    items_a_unit: int = 1
+    """Work-items that a unit has under way at once, so that some compute while others wait; 1 on processors."""
     group_parts: tuple[int, int] = (1, 1)
     """Work-groups that the runtime hands to a thread at once, for each thread there is: while few are left, and while many are."""
     quirks: Quirks = field(default_factory=Quirks)
@@ -119,6 +121,10 @@ class Target:
     def groups(self) -> int:
         """Work-groups that are enough for the cores to share the work evenly: the last to end is a quarter of a core's work at the most."""
         return max(LEAST_GROUPS, GROUPS_A_UNIT * self.units)
+
+    def groups_of(self, items: int) -> int:
+        """The same of groups with so many work-items: where these wait for memory in turns, as many as all units have under way."""
+        return max(self.groups, self.units * self.items_a_unit // items)
 
     @property
     def lanes_are_items(self) -> bool:
@@ -172,9 +178,10 @@ ANY_GPU = Target(
     line_bytes=128,
     units=64,
     items_in_step=32,
+    items_a_unit=2048,
 )
 """A GPU of which nothing more is known: groups of 256 work-items, 32 KiB of local memory (what OpenCL 1.2 asks of a full profile), 256
-registers of 4 bytes for each work-item, loads of 16 bytes, lines of 128 bytes, 64 units.
+registers of 4 bytes for each work-item, loads of 16 bytes, lines of 128 bytes, 64 units with 2,048 work-items each.
 
 Of the registers a quarter is taken for sums, so that four times as many work-items stand by while others wait for memory.
 """

@@ -158,7 +158,7 @@ class TuningTask:
 
     def _default(self, defaults: Sequence[Candidate]) -> Candidate:
         """What ``ff.compile`` takes: with its decisions, where the family of the calibrated architecture has it."""
-        spec, schedule = lowered(default_space(self.cascade), self.device)
+        spec, schedule = lowered(default_space(self.cascade, target=self.target), self.device)
         same = next((one for one in defaults if one.tree == str(spec.mapping)), None)
         if same is not None:
             return same

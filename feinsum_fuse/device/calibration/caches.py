@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pyopencl as cl
 
 from ...schedule.target import Target
 
+SHOWS = 1.25
+"""Times as fast as memory a cache is at least: below, what is measured may be noise."""
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -34,6 +37,17 @@ def caches(device: cl.Device) -> tuple[Cache, ...]:
     if not found and size:
         found = [Cache(2, size, int(device.global_mem_cacheline_size) or Target.line_bytes, shared=True)]
     return tuple(sorted(found, key=lambda cache: -cache.level))
+
+
+def held_bytes(rates: Mapping[int, float]) -> int:
+    """The size of a cache that all units share, by the bytes a second that they read of so many bytes; 0 if it does not show.
+
+    It holds the sizes that are read nearer to the fastest rate than to that of the largest size, which is memory's.
+    """
+    if not rates:
+        return 0
+    fastest, beyond = max(rates.values()), rates[max(rates)]
+    return max(size for size, rate in rates.items() if rate * rate >= fastest * beyond) if fastest > SHOWS * beyond else 0
 
 
 def own_caches(device: cl.Device) -> tuple[int, int] | None:

@@ -15,11 +15,12 @@ from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compu
 from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.spec import Spec
 from ...formats.workload import Workload
+from ...mappings.components import rows_of_items
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from . import between_runs, foresight, sum_probes
-from .caches import Cache, caches
+from .caches import Cache, caches, held_bytes
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
 from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
@@ -37,6 +38,10 @@ LEAST_SECONDS = 1.0
 """For the samples of a quick calibration whose probes took longer to build than they should."""
 QUICK_TIMES_THE_CACHES, TIMES_THE_CACHES = 2, 4
 """How many times the largest cache a buffer is that counts as main memory. Filling it takes most of a quick calibration's time."""
+TIMES_AN_UNTOLD_CACHE = 8
+"""The same where the cache's size was measured, on a GPU, which fills its memory in no time."""
+SWEEP_SAMPLES, SWEEP_BYTES = 5, 2 << 30
+"""Of each size that a cache's is looked for among, and the largest."""
 GROUPS_A_UNIT = 16
 """Work-groups of a probe that all units share: the last to end keeps the others waiting for a sixteenth at the most, and a unit that
 takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast
@@ -58,7 +63,7 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
 
     MainMemory and the caches that all units share stand above the fanout Core; what each unit has for itself below: L2, L1, Scratchpad
     (local memory), Register (private memory), the fanout Lane, and MAC. On others than CPUs lanes are work-items, which hold registers
-    together.
+    together, and stand beside one another in a second fanout, Row, too.
     Throughputs are bits and multiply-adds a second: of all units together above Core, of one below it, and of one lane at MAC.
     ``arch.variables`` holds what has no component: ``launch_seconds`` of a kernel whose end is waited for and ``warm_launch_seconds`` of
     one behind another, ``group_seconds``, ``line_bytes``, ``vector_registers``, the ``..._seconds`` of one core's operations
@@ -102,9 +107,11 @@ class _Session:
 
     def __post_init__(self) -> None:
         device = self.bench.device
-        self.levels = caches(device)
         self.units = DeviceInfo.of(device).units
         self.groups = GROUPS_A_UNIT * self.units
+        self.levels = caches(device)
+        if self.bench.group > 1 and (size := held_bytes(dict(self._sweep()))):
+            self.levels = (Cache(2, size, self.bench.line, shared=True),)
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         self.probes["launches"] = self.bench.launches(self.groups)
@@ -183,12 +190,27 @@ class _Session:
                 if not cache.shared or not self.quick or kind == "read":
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
+    def _sweep(self) -> Iterator[tuple[int, float]]:
+        """Bytes a second that all units read of more and more bytes, twice as many each time."""
+        size = self.bench.least_bytes * self.groups
+        while size <= min(self._room, SWEEP_BYTES):
+            probe = self.bench.bandwidth("read", size // self.groups, self.groups)
+            for _ in range(SWEEP_SAMPLES):
+                probe.sample()
+            yield size, probe.rate().value
+            size *= 2
+
+    @property
+    def _room(self) -> int:
+        """Bytes of each of two buffers that the device has room for."""
+        device = self.bench.device
+        return max(1 << 20, min(int(device.max_mem_alloc_size) // 2, int(device.global_mem_size) // 8))
+
     def _outside(self) -> int:
         """Bytes that no cache holds; less if the device, or this machine by now, has no room for two such buffers."""
-        device = self.bench.device
-        room = min(int(device.max_mem_alloc_size) // 2, int(device.global_mem_size) // 8)
         times = QUICK_TIMES_THE_CACHES if self.quick else TIMES_THE_CACHES
-        return min(times * max([1 << 20, *[cache.size for cache in self.levels]]), max(1 << 20, room))
+        times = times if self.bench.group == 1 else TIMES_AN_UNTOLD_CACHE
+        return min(times * max([1 << 20, *[cache.size for cache in self.levels]]), self._room)
 
     def _working_set(self, cache: Cache) -> int:
         """Bytes between what the caches within hold (all of them together, for a shared cache) and what this one does."""
@@ -239,10 +261,14 @@ class _Session:
         nodes += [*own, _scratchpad(device, own)]
         fanouts: dict[str, FanoutKind] = {"Core": "group.0"}
         nodes.append(Memory(name="Register", size=8.0 * target(device).limits.private_bytes, actions=_free("Register")))
-        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes * bench.group),)))
         fanouts["Lane"] = "local.0" if bench.group > 1 else "vector"
+        rows = rows_of_items(target(device)) if bench.group > 1 else 1
+        if bench.group > 1:
+            nodes.append(Container(name="Row", spatial=(Fanout("row", rows),)))
+            fanouts["Row"] = "local.1"
+        nodes.append(Container(name="Lane", spatial=(Fanout("lane", bench.lanes * bench.group),)))
         variables = self.variables()
-        rate = variables["multiply_adds_float32"] / (bench.lanes * bench.group)
+        rate = variables["multiply_adds_float32"] / (rows * bench.lanes * bench.group)
         nodes.append(Compute(name="MAC", actions=(Action("compute", energy=ENERGY["MAC"], throughput=rate),)))
         registers: MemoryKind = "distributed" if bench.group > 1 else "private"
         memories: dict[str, MemoryKind] = {"MainMemory": "global", "Scratchpad": "local", "Register": registers}

@@ -37,30 +37,33 @@ _SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_read(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
-    __global VEC const *p = x + get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
     VEC a = 0, b = 0, c = 0, d = 0;
-    for (int r = 0; r < repeats; ++r)
+    for (int r = 0; r < repeats; ++r) {
+        __global VEC const *p = x + PART * (size_t) n * GROUP + get_local_id(0);
         for (int i = 0; i < n; i += 4) {
             a += p[i * GROUP]; b += p[(i + 1) * GROUP]; c += p[(i + 2) * GROUP]; d += p[(i + 3) * GROUP];
         }
+    }
     y[get_global_id(0)] = a + b + c + d;
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_copy(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
-    size_t start = get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
-    for (int r = 0; r < repeats; ++r)
+    for (int r = 0; r < repeats; ++r) {
+        size_t start = PART * (size_t) n * GROUP + get_local_id(0);
         for (int i = 0; i < n; ++i)
             y[start + i * GROUP] = x[start + i * GROUP] + (REAL) r;
+    }
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_write(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
-    size_t start = get_group_id(0) * (size_t) n * GROUP + get_local_id(0);
     VEC v = x[get_local_id(0)];
-    for (int r = 0; r < repeats; ++r)
+    for (int r = 0; r < repeats; ++r) {
+        size_t start = PART * (size_t) n * GROUP + get_local_id(0);
         for (int i = 0; i < n; ++i)
             y[start + i * GROUP] = v + (REAL) r;
+    }
 }
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_chain(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
@@ -105,12 +108,15 @@ def source_of(text: str, dtype: str, lanes: int, group: int, line: int) -> str:
     """A text of probes for an element type, with the chains of multiply-adds written out."""
     real = {"float32": "float", "float64": "double"}[dtype]
     chains = range(ACCUMULATORS)
+    # A unit of a GPU has a cache that OpenCL does not tell of: a group that came back to its part soon would find it there.
+    part = "get_group_id(0)" if group == 1 else "((get_group_id(0) + (uint) r * (get_num_groups(0) / 8 * 5 + 1)) % get_num_groups(0))"
     defines = {
         "GROUP": group,
         "REAL": real,
         "VEC": real if lanes == 1 else f"{real}{lanes}",
         "DECLARE": ", ".join(f"a{k} = u + (REAL) {k}" for k in chains),
         "LINE": line,
+        "PART": part,
         "CHAINS": ACCUMULATORS,
         "BROADCAST": " ".join(f"a{k} = a{k} + p[i + {k}] * u;" for k in chains),
         "STEP": " ".join(f"a{k} = a{k} * u + v;" for k in chains),
@@ -229,6 +235,11 @@ class Bench:
     def _step(self) -> int:
         """Bytes that a group touches at once."""
         return self.lanes * np.dtype(self.dtype).itemsize * self.group
+
+    @property
+    def least_bytes(self) -> int:
+        """Of the memory that a group goes through."""
+        return 4 * self._step
 
     @cached_property
     def line(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 from ...cascades.names import Identifiers
@@ -31,11 +32,16 @@ def axes_of(nest: Nest, level: Level) -> dict[FanoutKind, int]:
 
 
 def distributed(nest: Nest) -> Nest:
-    """The nest with every statement under a loop for each device axis that the kernel uses."""
-    axes = {**axes_of(nest, "group"), **axes_of(nest, "local")}
-    if not axes:
+    """The nest with every statement under a loop for each device axis that the kernel uses; work-items are those of each device kernel."""
+    groups, items = axes_of(nest, "group"), axes_of(nest, "local")
+    if not groups and not items:
         return nest
-    body = tuple(new for node in nest.body for new in _spread(nest, node, axes))
+    body: tuple[NestItem, ...] = ()
+    for start, end in pairwise((0, *(kernel_starts(nest) if items else ()), len(nest.body))):
+        part = nest.body[start:end]
+        own = axes_of(nest.replace(body=part), "local")
+        axes = {**groups, **{axis: own.get(axis, 1) for axis in items}}
+        body += tuple(new for node in part for new in _spread(nest, node, axes))
     taken = {*nest.loops, *(loop.fused for loop in nest.loops.values()), *nest.tiles, *nest.sources}
     fresh, seen = Identifiers(taken), set[str]()
     return nest.replace(body=tuple(_apart(node, fresh, seen) for node in body))
@@ -96,7 +102,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[FanoutKind, int]) -> NestItem
     """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
     work-items. Lanes stay inside all of them.
     """
-    local = [axis for axis in axes if level_of(axis) == "local"]
+    local = [axis for axis, size in axes.items() if level_of(axis) == "local" and size > 1]
     chain = [n for n in walk((node,)) if isinstance(n, For)]
     leaf = chain[-1].body
     outer: list[For] = []
@@ -123,7 +129,7 @@ def _cooperative(nest: Nest, node: For, axes: dict[FanoutKind, int]) -> NestItem
         mine = {limit for limit in cut if loop.name in limit.variables}
         cut -= mine
         body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
-    rest = {axis: size for axis, size in axes.items() if level_of(axis) == "group" or axis in local}
+    rest = {axis: size for axis, size in axes.items() if level_of(axis) == "group" or size == 1 or axis in local}
     return _wrapped(nest, body[0], rest)
 
 
