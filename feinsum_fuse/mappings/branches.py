@@ -257,7 +257,8 @@ class Branch:
     def _common_tile(self, rows: RowVariables) -> int:
         """Rows of a group of large problems."""
         if self.plan.components.on_items:
-            return COMMON_TILE
+            moved = self.plan.target.vector_bytes // min(np.dtype(e.accumulate).itemsize for e in self.segment.einsums)
+            return self.plan.width * max(1, moved) if self._has_a_row_each(rows) else COMMON_TILE
         near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
         return min(LARGE_TILE, max(COMMON_TILE, near))
 
@@ -300,8 +301,16 @@ class Branch:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
             return max(self.segment.least_rows(rows), self._word_columns(rows))
+        if self._has_a_row_each(rows):
+            return min(self.plan.width, self.segment.extent(rows))
         # Work-items that add up a row together are busy with one.
         return ROWS_OF_ITEMS if all(set(e.output_variables) - {rows[e.name]} for e in self.segment.einsums) else 1
+
+    def _has_a_row_each(self, rows: RowVariables) -> bool:
+        """Whether the work-items of a group go along its rows."""
+        width = min(self.plan.width, self.segment.extent(rows))
+        lanes = lanes_of(self.segment, rows, width, width, sums=self.plan.sums, scattered=float(width)).chosen
+        return any(lanes[einsum.name] == rows[einsum.name] for einsum in self.segment.einsums)
 
     def _word_columns(self, rows: RowVariables) -> int:
         """Columns of a group from which on the words of dot products of bytes are used often enough; 1 where there are no such products.

@@ -13,10 +13,10 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.calibration import calibration
-from feinsum_fuse.device.calibration.caches import Cache, caches
+from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes
 from feinsum_fuse.device.calibration.calibration import OVERLAP, SHORTLY, calibrate
 from feinsum_fuse.device.calibration.core_probes import CoreBench, written
-from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, usual_length
+from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
 from feinsum_fuse.formats.arch import Compute, Container, Memory
@@ -103,16 +103,17 @@ def test_lanes_are_filled_without_an_address_for_each() -> None:
     assert all(len(loop.instructions) < 2.5 * loop.loads for loop in filled)
 
 
-def test_device_whose_work_items_fill_the_lanes() -> None:
+def test_device_whose_work_items_fill_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "SWEEP_BYTES", 1 << 20)
     session = calibration._Session(Bench(find_device(), "float32", 1, group=16), quick=True)
     sample_in_turns(session.probes.values(), 0.1)
     spec = session.spec()
     assert spec.arch is not None and spec.opencl is not None
     names = [component.name for component in spec.arch.components]
-    assert names[-4:] == ["Scratchpad", "Register", "Lane", "MAC"]
-    assert dict(spec.opencl.fanouts) == {"Core": "group.0", "Lane": "local.0"}
-    mac = spec.arch.component("MAC").actions[0].throughput
-    assert mac == pytest.approx(spec.arch.variables["multiply_adds_float32"] / 16)
+    assert names[-5:] == ["Scratchpad", "Register", "Row", "Lane", "MAC"]
+    assert dict(spec.opencl.fanouts) == {"Core": "group.0", "Row": "local.1", "Lane": "local.0"}
+    row, mac = spec.arch.component("Row").spatial[0].fanout, spec.arch.component("MAC").actions[0].throughput
+    assert mac * row == pytest.approx(spec.arch.variables["multiply_adds_float32"] / 16)
     assert spec.arch.variables["items_at_once"] >= 16  # PoCL runs one group of a core after another
 
 
@@ -194,6 +195,18 @@ def test_caches_of_a_listing(tmp_path: object, monkeypatch: pytest.MonkeyPatch) 
             (directory / name).write_text(text + "\n")
     monkeypatch.setattr(module, "_SYSTEM", root)
     assert [c for c in caches(find_device()) if c.level != 1] == [Cache(3, 32 << 20, 64, True), Cache(2, 1 << 20, 64, False)]
+
+
+def test_a_cache_that_nobody_tells_of_shows_by_its_rate() -> None:
+    """Sizes that are read nearer to the fastest rate than to memory's; nothing where memory is about as fast."""
+    assert held_bytes({8: 9.0, 16: 10.0, 32: 9.5, 64: 6.0, 128: 4.0, 256: 3.0}) == 64
+    assert held_bytes({8: 3.2, 16: 3.3, 32: 3.0}) == held_bytes({}) == 0
+
+
+def test_groups_of_work_items_go_through_one_another_s_parts() -> None:
+    """A unit of a GPU has a cache of its own that would keep a group's part."""
+    assert "get_num_groups" in source_of("PART", "float32", 1, 256, 128)
+    assert "get_num_groups" not in source_of("PART", "float32", 8, 1, 64)
 
 
 def test_disagreement_is_between_the_halves() -> None:

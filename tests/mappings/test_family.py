@@ -66,12 +66,13 @@ def test_every_kind_is_met() -> None:
     none = lanes.replace(opencl=replace(lanes.opencl, fanouts=constantdict({"Core": "group.0"})))
     turned = default_space(ff.cascade(["Z[m, n] = A[n, m]"], sizes=dict.fromkeys("MN", 64)))
     few = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 256))  # rows make too few groups for a GPU
-    items = Family(default_space(few, target=ANY_GPU), ANY_GPU)
+    large = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes=dict.fromkeys("MNK", 1024))
+    items, axes = (Family(default_space(one, target=ANY_GPU), ANY_GPU) for one in (few, large))
     rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
     called = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 256), dtypes={"W": "int4", "Other": "float32"}))
     divergence, norm = family(DIVERGENCE, **ELEMENTS), family(NORM, M=333, K=501)
     handed_on = family(["T[m, n] = A[m, k] * B[k, n]", "Z[m, n] = T[m, n] * T[m, n]"], M=333, N=40, K=40)
-    families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items, handed_on)
+    families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items, axes, handed_on)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     problems = family(["Z[b, m, n] = A[b, m, k] * B[b, k, n]"], B=2048, M=20, N=20, K=20)
     assert {choice.kind for choice in (*drawn, *norm.choices(), *problems.choices())} == set(CHOICE_KINDS)
@@ -250,9 +251,13 @@ def test_rows_that_divide_are_worth_registers_that_are_left_free_otherwise(rows:
     assert (usual["vectors"], usual["down"]) == (2, down)
 
 
+PLAIN = Given({"alone": False, "grid": None})
+"""Work-items along one axis."""
+
+
 def test_rows_that_divide_are_not_worth_the_registers_of_work_items_that_stand_by() -> None:
     one = ff.cascade(["Z[m, x, n] = A[m, x, k] * B[k, n]"], sizes={"M": 4096, "X": 59, "N": 1024, "K": 64})
-    downs = [choice.usual for choice in Family(default_space(one, target=ANY_GPU), ANY_GPU).choices() if choice.kind == "down"]
+    downs = [choice.usual for choice in Family(default_space(one, target=ANY_GPU), ANY_GPU).choices(PLAIN) if choice.kind == "down"]
     assert downs and all(ANY_GPU.vector_registers // 4 >= down for down in downs)
 
 

@@ -6,6 +6,7 @@ No GPU is needed: kernels are looked at for the described one, and run on PoCL w
 from __future__ import annotations
 
 import dataclasses
+import math
 import textwrap
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_kernels_are_fit_for_gpus(root: Path, name: str, target: Target) -> None
     """Work-items everywhere, neighbours that read and write neighbours or one element, and groups for every unit."""
     made, accesses = kernel(workload(root, name, target, 512), target)
     for launch in made.launches:
-        items = launch.local_size[0]
+        items = math.prod(launch.local_size)
         assert target.items_in_step <= items <= target.limits.max_work_group_size
         groups = 1
         for whole, part in zip(launch.global_size, launch.local_size, strict=True):
@@ -56,12 +57,50 @@ def test_kernels_are_fit_for_gpus(root: Path, name: str, target: Target) -> None
     assert {access.array for access in accesses} >= {array.name for array in made.arguments if array.role == "output"}
 
 
-def test_sums_of_a_product_stay_in_registers(root: Path) -> None:
-    """No barrier, since no work-item needs anything of another one; the output is written once."""
-    made, accesses = kernel(workload(root, "product", WIDE, 512), WIDE)
-    assert "barrier" not in made.source and "__local" not in made.source
+def product(m: int, n: int, k: int) -> Cascade:
+    return ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": m, "N": n, "K": k}, dtypes={"All": "float32"})
+
+
+def test_work_items_of_a_product_go_along_two_axes() -> None:
+    """Each has 16 rows of 4 neighbours in registers; what a group reads again lies in local memory, and the output is written once."""
+    made, accesses = kernel(product(2048, 2048, 2048), WIDE)
+    (launch,) = made.launches
+    assert launch.local_size == (32, 4) and launch.global_size == (32 * 2048 // 64, 4 * 2048 // 128)
+    assert "float4 Z_private[16];" in made.source and "A_local" in made.source and "B_local" in made.source
     assert [access.array for access in accesses if access.is_write] == ["Z"]
     assert not any(access.array == "Z" for access in accesses if not access.is_write)
+
+
+def test_a_small_product_has_groups_for_all_units() -> None:
+    """Work-items have fewer rows each, and where even that does not suffice they go along one axis, with no barrier."""
+    (launch,) = kernel(product(1024, 512, 512), WIDE)[0].launches
+    assert launch.local_size == (32, 4) and launch.global_size[0] // 32 * (launch.global_size[1] // 4) == WIDE.units
+    made, _ = kernel(product(128, 128, 128), WIDE)
+    assert made.launches[0].local_size == (128,) and "barrier" not in made.source
+
+
+@pytest.mark.parametrize("sizes", [(97, 131, 33), (256, 129, 16), (61, 512, 47)], ids=str)
+def test_products_on_two_axes_compute_the_same(sizes: tuple[int, int, int]) -> None:
+    """Rows, columns and blocks that nothing divides; two units have enough with few groups."""
+    spec = default_spec(product(*sizes), target=NARROW)
+    assert "over Row.row" in str(spec.mapping)
+    program = ff.compile(spec, "Portable")  # verifies
+    assert program.output_shapes == {"Z": sizes[:2]}
+
+
+def test_products_of_attention_are_kernels_of_their_own(root: Path) -> None:
+    """Each device kernel has the work-items that it uses, and not those of the largest."""
+    made, _ = kernel(workload(root, "attention", WIDE, 1024), WIDE)
+    assert [launch.local_size for launch in made.launches] == [(32, 4, 1), (64, 1, 1), (16, 8, 1), (64, 1, 1)]
+
+
+def test_columns_and_sums_of_columns_have_work_items_along_them() -> None:
+    added = ff.cascade(["Z[m,n] = A[m,n] + B[m,n]"], sizes={"M": 512, "N": 1024}, dtypes={"All": "float32"})
+    assert kernel(added, WIDE)[0].launches[0].local_size == (128, 1)
+    summed = ff.cascade(["Z[n] = A[m,n]"], sizes={"M": 4096, "N": 1024}, dtypes={"All": "float32"})
+    first, *_ = kernel(suited(summed, WIDE), WIDE)[0].launches
+    groups = [whole // part for whole, part in zip(first.global_size, first.local_size, strict=True)]
+    assert first.local_size[0] == 128 and groups[0] * groups[1] >= WIDE.units
 
 
 def test_a_processor_s_mappings_are_its_own(root: Path) -> None:

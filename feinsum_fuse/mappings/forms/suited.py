@@ -29,8 +29,9 @@ from ...errors import CascadeError
 from ...lowering.implied_steps import NEAR_BLOCKS
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
+from ..components import items_of
 from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
-from ..segments import GROUP_POINTS, LEAST_ROWS
+from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
@@ -388,7 +389,8 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
     most = target.groups
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     reduced = [v for v in einsum.reduction_variables if sizes[v] >= most]
-    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < most * GROUP_POINTS:
+    least = most * (GROUP_POINTS_OF_ITEMS if target.lanes_are_items else GROUP_POINTS)
+    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < least:
         return None
     variable = max(reduced, key=lambda v: sizes[v])
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
@@ -412,9 +414,11 @@ def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
     """Of an output's rows a group takes so many at least: few, where each is work and has a part of its own of most that is read."""
     rows = einsum.sizes[variable]
     assert isinstance(rows, int)
+    together = any(is_contiguous(access, variable) for access in einsum.operands)
     if target.lanes_are_items:
-        return 1  # the work-items of a group add up a row together
-    if any(is_contiguous(access, variable) for access in einsum.operands):
+        # The work-items of a group add up a row together, or have a row each where neighbours lie together.
+        return items_of(target) if together else 1
+    if together:
         return LEAST_ROWS
     own, every = (
         sum(_elements(einsum, access) for access in einsum.operands if (variable in access.variables) is mine) for mine in (True, False)
