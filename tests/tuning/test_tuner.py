@@ -18,12 +18,15 @@ from matplotlib.figure import Figure
 import feinsum_fuse as ff
 from feinsum_fuse.archive.tables import waiting
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program import building
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.measuring_process import Sample, Verdict
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.errors import ArchiveError, CascadeError, DeviceError, SearchError, WaitingWarning
 from feinsum_fuse.progress import Progress
+from feinsum_fuse.schedule.target import ANY_GPU
 from feinsum_fuse.tuning import ledger, tuner
+from feinsum_fuse.tuning import task as tuning_task
 from feinsum_fuse.tuning.helpers import Helpers
 from feinsum_fuse.tuning.ledger import Ledger
 from feinsum_fuse.tuning.measuring import Measured, Measuring
@@ -116,6 +119,17 @@ def test_an_interrupt_in_any_stage_keeps_what_was_measured(database: Path, stage
     found = ff.tune(product(), "pocl", seconds=600, measurements=3, url=str(database), executor=Here(), progress=stop, known=False)
     assert found.interrupted and found.measurement.median > 0 and found.seconds < 60
     assert found.spec is not None and found.spec.mapping is not None
+
+
+def test_a_search_on_a_gpu_begins_with_its_default_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes are work-items there, also in what the search is compared with."""
+    for module in (tuning_task, building):
+        monkeypatch.setattr(module, "target", lambda _: ANY_GPU)
+    device = find_device("pocl")
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * B[k, n]"], sizes={"M": 64, "N": 256, "K": 8})
+    task = TuningTask(cascade, None, device, Ledger(device, str(tmp_path / "facts.sqlite3")), Reporter(None, 0, 1), known=False)
+    first = task.first[0].spec
+    assert first.opencl is not None and "local.0" in first.opencl.fanouts.values()
 
 
 def test_what_is_on_record_has_a_mapping_again(tuned: Tuned, database: Path) -> None:
