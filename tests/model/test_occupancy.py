@@ -18,7 +18,7 @@ from feinsum_fuse.schedule.target import ANY_GPU
 DEVICE = """
 arch:
   variables: {launch_seconds: 0, group_seconds: 0, line_bytes: 128, items_at_once: ITEMS, load_seconds: 1.0e-9, store_seconds: 1.0e-9,
-              one_core_read_Main_bytes: ALONE, least_groups_at_once: 1, most_groups_at_once: 1, multiply_add_latency_seconds: 4.0e-9}
+              one_core_read_Main_bytes: ALONE, least_groups_at_once: 1, most_groups_at_once: 1, multiply_add_latency_seconds: 4.0e-9, lookahead_operations: 0}
   nodes:
   - !Memory {name: Main, size: inf, leak_power: 0, actions: [{name: read, energy: 1, throughput: 8e12}, {name: write, energy: 1, throughput: 8e12}]}
   - !Memory {name: L2, size: 3.2e8, leak_power: 0, actions: [{name: read, energy: 1, throughput: 3.2e13}, {name: write, energy: 1, throughput: 3.2e13}]}
@@ -123,7 +123,8 @@ def test_scattered_lines_cost_what_the_probe_measured() -> None:
     )
     machine = Machine.of(spec)
     assert machine is not None
-    lines = 2 * 4096 * 4096 * 62 / 64  # of 64 elements on 64 lines two would be enough, for reading and for writing
+    # Of 64 elements on 64 lines two would be enough, for reading and for writing; each work-item goes on along its line for four.
+    lines = 2 * 4096 * 4096 * (64 / 4 - 2) / 64
     assert lines / 6.4e7 <= kernel_time(spec, machine).seconds <= 2 * lines / 6.4e7
     assert timed(text).seconds < kernel_time(spec, machine).seconds / 5
 
@@ -143,6 +144,29 @@ def test_vectors_of_neighbouring_work_items_share_lines() -> None:
     found = Occupancy.of(nest, nest.body, 4096, machine)
     assert found is not None
     assert sum(found.scattered(nest, block, machine) for block in blocks(nest, nest.body)) == 0
+
+
+def test_each_work_item_loads_once_what_its_rows_share() -> None:
+    """Of 8 rows a work-item loads a number of each and one of B, which its loop over rows does not move: 9 loads for 8 multiply-adds."""
+    found = timed(product(8))
+    (update,) = (part for part in found.parts if part.role == "update")
+    assert update.code.loads == pytest.approx(update.code.arithmetic * 9 / 8)
+
+
+def test_work_items_share_the_copies_of_a_tile() -> None:
+    """A tile of 64 rows by 64 numbers is fetched by 64 work-items, which other groups' do meanwhile: a load and a store of each number."""
+    found = timed(product(64, local=True, size=1 << 20))
+    (fetch,) = (part for part in found.parts if part.role == "fetch")
+    assert fetch.core == pytest.approx((1 << 20) * 64 / (64 * 64) * 1e-9, rel=0.5)
+
+
+def test_work_items_of_two_axes_share_a_unit() -> None:
+    """A second fanout of work-items makes a unit no faster; its rate is that of all of them."""
+    two = DEVICE.replace("  - !Container {name: Lane", "  - !Container {name: Row, spatial: [{name: row, fanout: 4}]}\n  - !Container {name: Lane")
+    two = two.replace("throughput: 2e9", "throughput: 0.5e9").replace("Lane: local.0", "Row: local.1, Lane: local.0")
+    one, other = (Machine.of(ff.loads(text.replace("ITEMS", "64").replace("ALONE", "1e9") + product(8))) for text in (DEVICE, two))
+    assert one is not None and other is not None
+    assert (one.items, one.rate) == (other.items, other.rate) == (64, 2e9)
 
 
 def test_few_loads_under_way_leave_memory_idle() -> None:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyopencl as cl
 from constantdict import constantdict
 
@@ -118,8 +119,6 @@ class _Session:
         if self.counts:
             self.probes |= {f"launches busy {count}": self.bench.busy_launches(count) for count in (1, self.units)}
             self.probes["launches busy shortly"] = self.bench.busy_launches(1, BUSY // SHORTLY)
-        if self.bench.group > 1:
-            self.probes["chained_many"] = self.bench.chained(self.groups)
         if device.type & cl.device_type.CPU:
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
@@ -323,11 +322,11 @@ class _Session:
             "least_groups_at_once": least_groups,
             "most_groups_at_once": most_groups,
         }
-        if "chained_many" in self.probes:
-            # One group waits for its own results; so many at once are held while the first wait.
-            held = self.rate("chained_many").value / self.units / self.rate("chained").value
-            result["items_at_once"] = self.bench.group * max(1.0, held)
-        if self.bench.device.type & cl.device_type.CPU:
+        if self.bench.group > 1:
+            # What no clock shows: additions of a few groups fill a unit, which holds more of them while they wait for memory.
+            result["items_at_once"] = found.items_a_unit
+            result["vector_registers"] = found.vector_registers * (found.vector_bytes // np.dtype("float32").itemsize)
+        else:
             # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
             result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
@@ -348,7 +347,7 @@ class _Session:
         for name in [probe.removesuffix(" alone") for probe in self.probes if probe.endswith(" alone")]:
             if name.partition(" ")[0] not in PROBE_KINDS:
                 result[name] = self.of_one_unit(name)
-            elif not self.quick:
+            elif not self.quick or (self.bench.group > 1 and name.startswith("read")):
                 result[f"one_core_{name.replace(' ', '_')}_bytes"] = self.rate(f"{name} alone").value
         return {name: _rounded(value) for name, value in result.items()}
 

@@ -24,7 +24,7 @@ from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
 from .line_traffic import Fetched, LineTraffic
 from .machine import Machine, MemoryLevel
-from .occupancy import Occupancy
+from .occupancy import Occupancy, with_items_outside
 from .store_forwarding import waiting_loads
 from .straight_code import Straight
 
@@ -106,9 +106,10 @@ def kernel_time(spec: Spec, machine: Machine, *, cold: bool = False, fused: bool
 
 def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool = True) -> KernelTime:
     """The same for a kernel in normal form; ``fused``: whether its text has the loops as one that code generation makes one."""
-    taken = as_taken(nest)
-    nest = with_own_sums_written_out(with_pairs_written_out(as_fused(taken) if fused else taken), machine)
-    nest = as_written_out(nest, machine)
+    taken = as_taken(with_items_outside(nest) if machine.items > 1 else nest)
+    nest = as_fused(taken) if fused else taken
+    if machine.items == 1:  # what compilers for processors make of it
+        nest = as_written_out(with_own_sums_written_out(with_pairs_written_out(nest), machine), machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     bodies = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
     timing = _Timing(nest, machine, cold)

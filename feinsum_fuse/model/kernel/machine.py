@@ -151,10 +151,13 @@ class Machine:
 
     @cached_property
     def rate(self) -> float:
-        """Vector multiply-adds a second of one core; 0 if not known."""
+        """Vector multiply-adds a second of one core, or those of as many work-items as the calibration's groups have; 0 if not known."""
         units = [leaf for leaf in self.arch.components if isinstance(leaf, Compute)]
         action = units[0].action("compute") if units else None
-        return action.throughput if action is not None and math.isfinite(action.throughput) else 0.0
+        if action is None or not math.isfinite(action.throughput):
+            return 0.0
+        # A unit does what it does for the work-items of both axes together, of which the calibration's group fills one.
+        return action.throughput * (self.fanout("local.1") if self.items > 1 else 1)
 
     @cached_property
     def cycle(self) -> float:
