@@ -1,8 +1,8 @@
 """The kernel model against times of kernels on a GPU: ``python -m benchmarks.gpu_model``.
 
-``benchmarks/gpu_data/h100_kernels.jsonl`` has a line for each kernel that was timed on the device of ``h100_device.yaml``: its name, its Spec
-and the median of the device's own times. They were drawn by nobody: default mappings, the examples', the fastest of short searches, and
-tiles of a product that were tried by hand.
+``benchmarks/gpu_data/h100_kernels.jsonl`` has a line for each kernel that was timed on the device of ``h100_device.yaml``: its name, its
+Spec and the median of the device's own times. They were drawn by nobody: default mappings, the examples', the fastest of short searches,
+and tiles of a product that were tried by hand.
 """
 
 from __future__ import annotations
