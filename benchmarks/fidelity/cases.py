@@ -94,8 +94,8 @@ NOT_LOOKED_AT = (
     *("five_axes", "tensor_train", "channels_last_conv", "columnwise_gated"),
     *("spatial_softmax", "channel_norm", "turned_decoding", "middle_matvec"),
 )
-"""Workloads O: these kinds in forms that none of I to N has, sizes drawn; judged once on both runtimes on the processor of sets K to N. Their mappings
-are chosen as set I's were. Looked at since: the contraction with five axes and the tensor train."""
+"""Workloads O: these kinds in forms that none of I to N has, sizes drawn; judged once on both runtimes on the processor of sets K to N.
+Their mappings are chosen as set I's were. Looked at since: the contraction with five axes and the tensor train."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
