@@ -225,6 +225,32 @@ def _leaves(nodes: tuple[ArchNode, ...]) -> Iterator[Leaf]:
             yield node
 
 
+# Functions that call themselves stand here: inside a method each call would leave a circle of garbage, and a search asks all the time.
+def _arrays_around(nodes: tuple[ArchNode, ...], compute: str) -> tuple[str, ...]:
+    for node in nodes:
+        if isinstance(node, Hierarchical | Fork | Array) and any(leaf.name == compute for leaf in _leaves(node.nodes)):
+            return ((node.name,) if isinstance(node, Array) else ()) + _arrays_around(node.nodes, compute)
+    return ()
+
+
+def _path(nodes: tuple[ArchNode, ...], compute: str) -> list[Leaf]:
+    result: list[Leaf] = []
+    for node in nodes:
+        if isinstance(node, Fork):
+            if any(leaf.name == compute for leaf in _leaves(node.nodes)):
+                return result + _path(node.nodes, compute)
+        elif isinstance(node, Hierarchical | Array):
+            result += _path(node.nodes, compute)
+            if result and result[-1].name == compute:
+                return result
+        elif isinstance(node, Compute):
+            if node.name == compute:
+                return [*result, node]
+        else:
+            result.append(node)
+    return result
+
+
 @dataclass(frozen=True)
 class Arch:
     """The whole architecture, outermost node first."""
@@ -272,14 +298,7 @@ class Arch:
 
     def arrays_around(self, compute: str) -> tuple[str, ...]:
         """The names of the arrays that contain this compute unit, outermost first."""
-
-        def walk(nodes: tuple[ArchNode, ...]) -> tuple[str, ...]:
-            for node in nodes:
-                if isinstance(node, Hierarchical | Fork | Array) and any(leaf.name == compute for leaf in _leaves(node.nodes)):
-                    return ((node.name,) if isinstance(node, Array) else ()) + walk(node.nodes)
-            return ()
-
-        return walk(self.nodes)
+        return _arrays_around(self.nodes, compute)
 
     def component(self, name: str) -> Leaf:
         """The component of this name; ``KeyError`` if there is none."""
@@ -311,25 +330,7 @@ class Arch:
 
         Other compute units are left out, and a :class:`Fork` is entered only if it contains the unit, as in AccelForge.
         """
-
-        def walk(nodes: tuple[ArchNode, ...]) -> list[Leaf]:
-            result: list[Leaf] = []
-            for node in nodes:
-                if isinstance(node, Fork):
-                    if any(leaf.name == compute for leaf in _leaves(node.nodes)):
-                        return result + walk(node.nodes)
-                elif isinstance(node, Hierarchical | Array):
-                    result += walk(node.nodes)
-                    if result and result[-1].name == compute:
-                        return result
-                elif isinstance(node, Compute):
-                    if node.name == compute:
-                        return [*result, node]
-                else:
-                    result.append(node)
-            return result
-
-        found = walk(self.nodes)
+        found = _path(self.nodes, compute)
         if not found or found[-1].name != compute:
             raise KeyError(compute)
         return tuple(found)

@@ -26,8 +26,9 @@ from ..errors import SearchError
 from ..executors import end_with
 
 T = TypeVar("T")
-GARBAGE = 200_000
-"""Objects between two searches for circles of garbage. Candidates leave none; Python's usual 700 looked through what a search keeps."""
+GARBAGE = 1_000_000
+"""Objects, of a hundred bytes, between two searches for circles of garbage. Candidates leave none: what is looked through each time, at
+Python's usual 700 after every few of them, is what a search keeps."""
 
 
 class _Helper:
