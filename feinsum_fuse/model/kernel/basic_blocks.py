@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-
-import numpy as np
 
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
@@ -22,13 +19,12 @@ from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.sameness import Same
 from ...schedule.statement import Place, Statement
 from ...schedule.tree.nest import For, Nest, NestItem, unless_same
+from .loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""
 PAIR = 2
 """Iterations of a loop over vectors that compilers write out; one of four stays a loop (LLVM's code for TTMc and for a convolution)."""
-MOST_POINTS = 4096
-"""Combinations of outer iterations that an average is taken over."""
 
 
 @dataclass(frozen=True)
@@ -160,119 +156,29 @@ class BasicBlock:
             yield 1.0, self
             return
         limited = {n: loop for n, loop in limited.items() if loop.limiting.isdisjoint(inside - {n})}
-        together: dict[tuple[_Outer, ...], list[For]] = {}
+        together: dict[tuple[OuterLoop, ...], list[For]] = {}
         for loop in limited.values():
             together.setdefault(self._around(loop, limited), []).append(loop)
-        counted = [_counted(tuple(map(_outer, loops)), space) for space, loops in together.items()]
+        found = [counted(tuple(map(outer_loop, loops)), space) for space, loops in together.items()]
         names = [loop.name for loops in together.values() for loop in loops]
-        for combined in itertools.product(*(found.items() for found in counted)):
+        for combined in itertools.product(*(numbers.items() for numbers in found)):
             known = dict(zip(names, (count for counts, _ in combined for count in counts), strict=True))
-            part = math.prod(number / found.total() for (_, number), found in zip(combined, counted, strict=True))
+            part = math.prod(number / numbers.total() for (_, number), numbers in zip(combined, found, strict=True))
             lines = tuple([CodeLine(line.statement, line.unrolled, line.lane, line.above, known) for line in self.lines])
             lines = tuple(line for line in lines if line.copies)
             if lines:
                 yield part, replace(self, lines=lines)
 
-    def _around(self, loop: For, limited: Mapping[str, For]) -> tuple[_Outer, ...]:
+    def _around(self, loop: For, limited: Mapping[str, For]) -> tuple[OuterLoop, ...]:
         """The loops above that decide how many copies of this loop run, and of others of the limited ones together with it."""
         moving = loop.limiting - limited.keys()
-        space = _space(moving, (*(self.above[:-1] if self.is_loop else self.above), *limited.values()))
+        space = space_of(moving, (*(self.above[:-1] if self.is_loop else self.above), *limited.values()))
         return tuple(outer for outer in space if outer[0] not in limited)
 
     @property
     def einsum(self) -> str:
         """The Einsum that it works for."""
         return self.lines[0].statement.einsum
-
-
-def average_trips(loop: For, above: Sequence[For]) -> float:
-    """Iterations of a loop, its limits averaged over the iterations of those above."""
-    if loop.extent is None or not loop.limits:
-        return float(loop.extent or 1)
-    return _average(*_outer(loop), _space(loop.limiting - {loop.name}, above))
-
-
-def trips(loop: For, above: Sequence[For]) -> tuple[int, ...]:
-    """Iterations of a loop for each combination of iterations of those above that decide on it."""
-    if loop.extent is None or not loop.limits:
-        return (loop.extent or 1,)
-    return _iterations(*_outer(loop), _space(loop.limiting - {loop.name}, above))
-
-
-_Outer = tuple[str, int, tuple[Affine, ...]]
-"""A loop by its name, its extent and its limits."""
-
-
-def _outer(loop: For) -> _Outer:
-    return loop.name, loop.extent or 1, loop.limits
-
-
-def _space(names: Collection[str], above: Sequence[For]) -> tuple[_Outer, ...]:
-    """The loops above that these variables are, with those whose limits tie them together: how often each runs for an iteration of another.
-
-    A variable that is no loop is always 0.
-    """
-    chosen = set(names)
-    tied = [loop for loop in above if loop.limits]
-    found = len(chosen)
-    while True:
-        for loop in tied:
-            if loop.name in chosen or not chosen.isdisjoint(loop.limiting):
-                chosen |= {loop.name, *loop.limiting}
-        if len(chosen) == found:
-            break
-        found = len(chosen)
-    return tuple([_outer(loop) for loop in above if loop.name in chosen])
-
-
-@lru_cache(maxsize=512)
-def _average(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[_Outer, ...]) -> float:
-    """Iterations of a loop of this name on average: the blocks of a kernel ask for the same loops again and again."""
-    counts = _iterations(name, extent, limits, space)
-    return sum(counts) / len(counts)
-
-
-@lru_cache(maxsize=256)
-def _counted(loops: tuple[_Outer, ...], space: tuple[_Outer, ...]) -> Counter[tuple[int, ...]]:
-    """Iterations of each of some loops -> for how many combinations of outer iterations it is so many."""
-    return Counter(zip(*(_iterations(*loop, space) for loop in loops), strict=True))
-
-
-@lru_cache(maxsize=512)
-def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[_Outer, ...]) -> tuple[int, ...]:
-    """Iterations of a loop of this name for each combination of outer iterations that runs: those of many as a sample."""
-    grid, runs = _combinations(space)
-    low, high = np.zeros((), int), np.full((), extent - 1)
-    for limit in limits:
-        factor = limit.coefficients.get(name, 0)
-        rest = limit.constant + sum(f * grid[outer] for outer, f in limit.terms if outer in grid)
-        if factor > 0:
-            low = np.maximum(low, -(rest // factor))
-        elif factor < 0:
-            high = np.minimum(high, rest // -factor)
-        else:
-            high = np.where(np.less(rest, 0), -1, high)
-    return tuple(np.broadcast_to(np.maximum(0, high - low + 1), runs.shape)[runs].tolist())
-
-
-@lru_cache(maxsize=64)
-def _combinations(space: tuple[_Outer, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The iterations of each outer loop along an axis of its own, and which combinations of them are inside the limits of all."""
-    sampled = [np.array(_sampled(extent, len(space))) for _, extent, _ in space]
-    axes = np.ix_(*sampled)
-    grid = dict(zip((name for name, _, _ in space), axes, strict=True))
-    runs = np.ones([len(one) for one in sampled], bool)
-    for limit in {limit for _, _, limits in space for limit in limits}:
-        runs &= limit.constant + sum((f * grid[name] for name, f in limit.terms if name in grid), np.array(0)) >= 0
-    return grid, runs if runs.any() else np.ones_like(runs)
-
-
-def _sampled(extent: int, dimensions: int) -> Sequence[int]:
-    """Iterations of an outer loop, evenly spaced if there are too many."""
-    most = max(2, int(MOST_POINTS ** (1 / dimensions)))
-    if extent <= most:
-        return range(extent)
-    return sorted({round(k * (extent - 1) / (most - 1)) for k in range(most)})
 
 
 def conditional(loop: For, above: Sequence[For]) -> bool:

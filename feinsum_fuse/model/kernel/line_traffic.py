@@ -18,7 +18,8 @@ from ...number_types import bytes_of
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
-from .basic_blocks import average_trips, in_registers, is_written_out, moves, shape, stored, strides
+from .basic_blocks import in_registers, is_written_out, moves, shape, stored, strides
+from .loop_trips import average_trips
 from .machine import Machine, MemoryLevel
 
 UNKNOWN_SIZE = 1 << 60
@@ -136,7 +137,6 @@ class LineTraffic:
     spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
     walks: dict[tuple[int, tuple[int, ...], bool], Walk] = field(default_factory=dict)
-    averages: dict[tuple[int, ...], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
     near: dict[tuple[str, bool, tuple[int, ...], tuple[int, ...]], dict[int, list[Fetched]]] = field(default_factory=dict)
@@ -219,7 +219,7 @@ class LineTraffic:
             if lost < 1:
                 self._charge((node,), mine, at.part(1 - lost))
             if lost:
-                turns = self._trips(node, at.above)
+                turns = average_trips(node, at.above)
                 crowds = {name: max(region.crowd, at.crowds.get(name, 0.0)) for name, region in mine.items() if region.written}
                 times, copies = at.times * lost * (1.0 if written_out else turns), at.copies
                 copies = {**copies, node.name: turns} if written_out else copies
@@ -241,27 +241,10 @@ class LineTraffic:
                 if region is not None:
                     # Copies of a statement touch what none of their loops moves once.
                     times = at.times * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
-                    times *= self._part_of_whole(place, loops, at.above)
+                    times *= part_of_whole(place, loops, at.above)
                     walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
                     part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
                     self.found.setdefault(id(statement), []).append(part)
-
-    def _part_of_whole(self, place: Place, loops: Sequence[For], above: Sequence[For]) -> float:
-        """What these loops touch of a place on average, over what they touch in the first iteration of those ``above``: of 542 columns in
-        tiles of 512 the last tile has 30.
-        """
-        outside, part = {loop.name for loop in above}, 1.0
-        for depth, loop in enumerate(loops):
-            if loop.limits and loop.name in place.loops and not outside.isdisjoint(loop.limiting):
-                part *= self._trips(loop, (*above, *loops[:depth])) / max(1.0, self._trips(loop, loops[:depth]))
-        return min(1.0, part)
-
-    def _trips(self, loop: For, above: Sequence[For]) -> float:
-        """Its iterations on average, looked at once for all that it moves."""
-        key = tuple(map(id, (loop, *above)))
-        if key not in self.averages:
-            self.averages[key] = average_trips(loop, above)
-        return self.averages[key]
 
     def _walk(self, place: Place, loops: tuple[For, ...]) -> Walk:
         """How its lines are gone to, looked at once for caches that are asked alike."""
@@ -375,6 +358,17 @@ class LineTraffic:
             claimed *= max(1.0, sets / reach if few else min(sets / reach, runs))
             crowd = min(1.0, CROWDED_SETS / reach) if few and math.isfinite(self.ways) and reach < sets else 0.0
         return TouchedRegion(source, lines, run, claimed, windows.written, crowd)
+
+
+def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> float:
+    """What these loops touch of a place on average, over what they touch in the first iteration of those ``above``: of 542 columns in
+    tiles of 512 the last tile has 30.
+    """
+    outside, part = {loop.name for loop in above}, 1.0
+    for depth, loop in enumerate(loops):
+        if loop.limits and loop.name in place.loops and not outside.isdisjoint(loop.limiting):
+            part *= average_trips(loop, (*above, *loops[:depth])) / max(1.0, average_trips(loop, loops[:depth]))
+    return min(1.0, part)
 
 
 def touched(run: float, line: int, apart: int) -> float:

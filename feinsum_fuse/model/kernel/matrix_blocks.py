@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ...schedule.kernel.operations import SHORTEST_BLOCK
 from ...schedule.tree.nest import For
-from .basic_blocks import CodeLine, trips
+from .basic_blocks import CodeLine
+from .loop_trips import trips
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from ...schedule.kept_property import kept_property
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
-from .basic_blocks import BasicBlock, CodeLine, average_trips, stride
+from .basic_blocks import BasicBlock, CodeLine, stride
 from .compiler.group_indices import are_left_alone
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, held_at_once, vectors_at
+from .loop_trips import average_trips
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Operations, alike, counted_operations, is_call, is_divided

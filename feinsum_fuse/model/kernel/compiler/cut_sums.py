@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....schedule.tree.nest import For
-from ..basic_blocks import CodeLine, conditional, trips
+from ..basic_blocks import CodeLine, conditional
+from ..loop_trips import trips
 from ..machine import Machine
 from .written_out import CHOSEN
 
