@@ -11,7 +11,7 @@ import dataclasses
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from constantdict import constantdict
 from pydantic_core import CoreSchema, core_schema
@@ -242,21 +242,41 @@ class Tile:
         return total
 
 
-@dataclass(frozen=True)
+_NO_TILES: constantdict[str, Tile] = constantdict()
+_NO_SPACES: constantdict[str, tuple[For, ...]] = constantdict()
+_NO_ACCUMULATORS: constantdict[str, str] = constantdict()
+
+
+@dataclass(frozen=True, init=False)
 class Nest:
     """A kernel in normal form."""
 
     body: tuple[NestItem, ...]
     sources: constantdict[str, Source]
-    tiles: constantdict[str, Tile] = field(default_factory=constantdict)
+    tiles: constantdict[str, Tile] = _NO_TILES
     outputs: frozenset[str] = frozenset()
     """Arrays that the caller sees; a step never replaces them."""
     ids: tuple[str, ...] = ()
     """The instructions of the grammar kernel that this tree stands for."""
-    spaces: constantdict[str, tuple[For, ...]] = field(default_factory=constantdict)
+    spaces: constantdict[str, tuple[For, ...]] = _NO_SPACES
     """Einsum -> its loops before any step, without their bodies."""
-    accumulators: constantdict[str, str] = field(default_factory=constantdict)
+    accumulators: constantdict[str, str] = _NO_ACCUMULATORS
     """Einsum -> the type of its reduction, where the stored type of its output does not hold every value of it."""
+
+    def __init__(
+        self,
+        body: tuple[NestItem, ...],
+        sources: constantdict[str, Source],
+        tiles: constantdict[str, Tile] = _NO_TILES,
+        outputs: frozenset[str] = frozenset(),
+        ids: tuple[str, ...] = (),
+        spaces: constantdict[str, tuple[For, ...]] = _NO_SPACES,
+        accumulators: constantdict[str, str] = _NO_ACCUMULATORS,
+    ) -> None:
+        # Written out, as for loops: every step makes one.
+        fields = self.__dict__
+        fields["body"], fields["sources"], fields["tiles"], fields["outputs"] = body, sources, tiles, outputs
+        fields["ids"], fields["spaces"], fields["accumulators"] = ids, spaces, accumulators
 
     def replace(self, **changes: object) -> Nest:
         """A copy with some parts replaced."""
