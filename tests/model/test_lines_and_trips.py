@@ -21,8 +21,8 @@ from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, split
 from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
-from feinsum_fuse.model.kernel.loop_trips import average_trips
 from feinsum_fuse.model.kernel.machine import Machine
+from feinsum_fuse.schedule.loop_trips import average_trips
 from feinsum_fuse.schedule.tree.nest import For, Nest
 from feinsum_fuse.tuning.candidate import Preferred
 from tests.model.test_each_term import elementwise, far_sums, mapped

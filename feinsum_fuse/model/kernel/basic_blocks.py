@@ -16,10 +16,10 @@ from ...formats.opencl import MEMORIES
 from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
 from ...schedule.kernel.writing import FULLY_UNROLLED
+from ...schedule.loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of
 from ...schedule.sameness import Same
 from ...schedule.statement import Place, Statement
 from ...schedule.tree.nest import For, Nest, NestItem, unless_same
-from .loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of
 
 SHORT = (4, 8)
 """Iterations of a loop that are one vector."""

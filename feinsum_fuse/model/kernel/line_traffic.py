@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from ...formats.affine import Affine
 from ...number_types import bytes_of
+from ...schedule.loop_trips import average_trips
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
 from .basic_blocks import in_registers, is_written_out, moves, shape, stored, strides
-from .loop_trips import average_trips
 from .machine import Machine, MemoryLevel
 
 UNKNOWN_SIZE = 1 << 60

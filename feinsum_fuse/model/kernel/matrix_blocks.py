@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ...schedule.kernel.operations import SHORTEST_BLOCK
+from ...schedule.loop_trips import trips
 from ...schedule.tree.nest import For
 from .basic_blocks import CodeLine
-from .loop_trips import trips
 
 
 @dataclass(frozen=True)

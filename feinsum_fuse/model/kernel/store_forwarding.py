@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...schedule.loop_trips import average_trips
 from .basic_blocks import BasicBlock, stride
-from .loop_trips import average_trips
 from .straight_code import Straight
 
 

@@ -16,6 +16,7 @@ from pymbolic.primitives import Product
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.kept_property import kept_property
+from ...schedule.loop_trips import average_trips
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
 from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
@@ -25,7 +26,6 @@ from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, held_at_once, vectors_at
-from .loop_trips import average_trips
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Operations, alike, counted_operations, is_call, is_divided
@@ -171,8 +171,7 @@ class Straight:
 
     def operations_of(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         """The operations of a statement with the loops that move them, functions of its reduction among them: a compiler does what a loop
-        does not move once before the loop.
-        """
+        does not move once before the loop."""
         return self._operations[id(line)]
 
     @kept_property

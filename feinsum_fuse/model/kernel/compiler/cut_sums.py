@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....schedule.loop_trips import trips
 from ....schedule.tree.nest import For
 from ..basic_blocks import CodeLine, conditional
-from ..loop_trips import trips
 from ..machine import Machine
 from .written_out import CHOSEN
 

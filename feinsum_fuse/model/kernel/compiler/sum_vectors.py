@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ....number_types import bytes_of
+from ....schedule.loop_trips import average_trips, trips
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ..basic_blocks import BasicBlock, stride
-from ..loop_trips import average_trips, trips
 from ..machine import Machine
 from ..value_operations import CodeCounts
 from .cut_sums import CutSums

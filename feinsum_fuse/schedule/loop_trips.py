@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...formats.affine import Affine
-from ...schedule.tree.nest import For
+from ..formats.affine import Affine
+from .tree.nest import For
 
 MOST_POINTS = 4096
 """Combinations of outer iterations that an average is taken over."""
