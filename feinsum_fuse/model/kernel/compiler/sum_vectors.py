@@ -59,12 +59,17 @@ class SumVectors:
 
     def shared(self, place: Place, written: Collection[str]) -> float:
         """How many sums use what is gathered of an array for one, unless the block has ``written`` it: those of a written-out loop in the
-        loop around, before which it is gathered; those of a longer one in all short loops around, which compilers turn inside out.
+        loop around, before which it is gathered, however long that is; those of a longer one in all short loops around, which compilers
+        turn inside out.
         """
         if place.source in written:
             return 1.0
         if self._is_short:
-            return float(math.prod(_sharing(loop, place) for loop in self.block.above[-2:-1]))
+            return math.prod(
+                max(1.0, average_trips(loop, self.block.above[:-2]))
+                for loop in self.block.above[-2:-1]
+                if loop.binding == "loop" and loop.name not in place.loops
+            )
         count, most = 1.0, self.machine.figure("written_out_sums")
         for loop in self.block.above[:-1] if place.source not in self.nest.tiles else ():
             count *= _sharing(loop, place) if count * _sharing(loop, place) <= most else 1
