@@ -56,6 +56,8 @@ class Components:
     """Whether lanes are work-items."""
     others: tuple[Axis, ...] = ()
     """The other fanouts, from the outermost."""
+    rows: Axis | None = None
+    """The one of them that is bound to the second axis of work-items."""
 
     @classmethod
     def of(cls, spec: Spec) -> Components:
@@ -79,10 +81,11 @@ class Components:
         group = next((axis for kind, axis in axes if kind == "group.0"), None)
         lane = next((axis for kind, axis in axes if kind == ("local.0" if items else "vector")), None)
         others = tuple(axis for _, axis in axes if axis not in (group, lane))
+        rows = next((axis for kind, axis in axes if kind == "local.1"), None)
         below = {kind: name for kind, name in memories.items() if name != outer}
         tiles = next((name for kind, name in below.items() if kind in GROUP_KINDS), None)
         registers = next((n for kind, n in below.items() if kind in PRIVATE_KINDS and MEMORIES[kind].is_distributed == items), None)
-        return cls(outer, tiles, registers, unit, group, lane, items, others)
+        return cls(outer, tiles, registers, unit, group, lane, items, others, rows)
 
 
 def on_items(opencl: OpenCL | None) -> bool:

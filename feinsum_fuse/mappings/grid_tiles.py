@@ -99,7 +99,7 @@ def grid_nodes(plan: Plan, segment: Segment, chooser: Chooser) -> list[Node]:
 def grid_of(plan: Plan, einsum: Einsum) -> GridTile | None:
     """An Einsum in this form, if it suits."""
     components = plan.components
-    axis = next(iter(components.others), None)
+    axis = components.rows
     if axis is None or not components.on_items or not plan.groups or not (components.registers and components.tiles):
         return None
     if not einsum.has_injective_output or einsum.is_recurrence or len(einsum.operands) != 2 or not einsum.reduction_variables:

@@ -11,13 +11,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from constantdict import constantdict
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.formats.opencl import FanoutKind
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.kernel.coalescing import ItemAccess, item_accesses
 from feinsum_fuse.schedule.target import ANY_GPU, DeviceLimits, Target
@@ -86,6 +89,16 @@ def test_products_on_two_axes_compute_the_same(sizes: tuple[int, int, int]) -> N
     assert "over Row.row" in str(spec.mapping)
     program = ff.compile(spec, "Portable")  # verifies
     assert program.output_shapes == {"Z": sizes[:2]}
+
+
+def test_two_axes_are_those_of_work_items() -> None:
+    """Another fanout of an architecture, such as groups along a second axis, is none."""
+    spec = default_spec(product(2048, 2048, 2048), target=WIDE)
+    assert spec.opencl is not None
+    kinds: tuple[tuple[FanoutKind, bool], ...] = (("local.1", True), ("group.1", False), ("unroll", False))
+    for kind, two in kinds:
+        opencl = dataclasses.replace(spec.opencl, fanouts=constantdict({**spec.opencl.fanouts, "Row": kind}))
+        assert ("over Row.row" in str(Family(spec.replace(opencl=opencl, mapping=None), WIDE).mapping())) == two
 
 
 def test_products_of_attention_are_kernels_of_their_own(root: Path) -> None:
