@@ -69,7 +69,10 @@ def table(file: Path) -> str:
     wide = max(len(line["case"]) for line in lines)
     found = []
     for line in lines:
-        text = line.get("message") or f"{1e6 * line['device_s']:9.1f} us  {line['operations'] / line['device_s'] / 1e12:6.2f} TFLOP/s"
+        text = line.get("message")
+        if text is None:
+            seconds = line["device_s"] or line["host_s"]
+            text = f"{1e6 * seconds:9.1f} us  {line['operations'] / seconds / 1e12:6.2f} TFLOP/s"
         found.append(f"{line['case']:{wide}}  {text}")
     return "\n".join(found)
 

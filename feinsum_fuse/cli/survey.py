@@ -19,7 +19,8 @@ def command(
     trees: Annotated[Path | None, typer.Option("--trees", metavar="FOLDER", help="Files that each hold a whole Spec.")] = None,
     workloads: Annotated[Path | None, typer.Option("--workloads", metavar="FOLDER", help="Workloads to be tuned.")] = None,
     libraries: Annotated[
-        list[Path] | None, typer.Option("--libraries", metavar="FOLDER", help="Packages with PyTorch or JAX; repeatable.")
+        list[Path] | None,
+        typer.Option("--libraries", metavar="FOLDER", exists=True, file_okay=False, help="Packages with PyTorch or JAX; repeatable."),
     ] = None,
     set_: SetOption = None,
     device: DeviceOption = None,

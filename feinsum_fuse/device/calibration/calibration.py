@@ -190,14 +190,14 @@ class _Session:
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
     def _sweep(self) -> Iterator[tuple[int, float]]:
-        """Bytes a second that all units read of more and more bytes, twice as many each time."""
-        size = self.bench.least_bytes * self.groups
-        while size <= min(self._room, SWEEP_BYTES):
+        """Bytes a second that all units read of fewer and fewer bytes, half as many each time: the largest buffers serve all of them."""
+        least = self.bench.least_bytes * self.groups
+        times = min(self._room, SWEEP_BYTES) // least
+        for size in (least << power for power in reversed(range(times.bit_length()))):
             probe = self.bench.bandwidth("read", size // self.groups, self.groups)
             for _ in range(SWEEP_SAMPLES):
                 probe.sample()
             yield size, probe.rate().value
-            size *= 2
 
     @property
     def _room(self) -> int:

@@ -63,8 +63,8 @@ class Occupancy:
         first = block.lines[0].statement
         if over_items > 1 or first.role not in MOVING:
             return over_items
-        loops = self.nest.loops
-        return min(self.items, math.prod(loops[name].extent or 1 for name in first.target.loops if not loops[name].is_over_groups))
+        moving = [loop for name, loop in self.nest.loops.items() if name in first.target.loops and not loop.is_over_groups]
+        return min(self.items, math.prod(loop.extent or 1 for loop in moving))
 
     def core(self, block: BasicBlock, machine: Machine, work: float, waiting: float) -> float:
         """Seconds of a unit in a block: ``work`` is what its operations take one after another, ``waiting`` is with what they wait for.
