@@ -126,8 +126,20 @@ CASES = {
         '  - "T1[n0, n1] = T0[m, n0] * W0[k, n0]"\n'
         '  - "T2[m, n2] = T1[m, n1] * W1[n1, n2]"\n'),
         ("spec.yaml:5:5: workload.einsums[1]: Inconsistent ranks: tensor T1 has the ranks [N0, N1] in Einsum T1 and [M, N1] in Einsum T2.\n"
-        "  A tensor has the same ranks wherever it is written or read. A projection list [a, b] means {A: a, B: b}; "
-        "write a dictionary to index a rank by another variable."),
+        "  A tensor has the same ranks wherever it is written or read, and [a, b] means {A: a, B: b}. "
+        "Write T1[N0: m, n1] if it is to be read by other variables."),
+    ),
+    "one tensor by other variables": (
+        "workload: {rank_sizes: {K: 4, I: 4}, bits_per_value: {All: 32}, einsums: ['Z[i, j] = X[k, i] * X[k, j]']}\n",
+        ("spec.yaml:1:75: workload.einsums[0]: Inconsistent ranks: tensor X has the ranks [K, I] in Einsum Z and [K, J] in Einsum Z.\n"
+        "  A tensor has the same ranks wherever it is written or read, and [a, b] means {A: a, B: b}. "
+        "Write X[k, I: j] if it is to be read by other variables."),
+    ),
+    "other numbers of ranks": (
+        "workload: {rank_sizes: {K: 4, I: 4}, bits_per_value: {All: 32}, einsums: ['Z[i] = X[k, i] * X[k]']}\n",
+        ("spec.yaml:1:75: workload.einsums[0]: Inconsistent ranks: tensor X has the ranks [K, I] in Einsum Z and [K] in Einsum Z.\n"
+        "  A tensor has the same ranks wherever it is written or read, and [a, b] means {A: a, B: b}. "
+        "Write a dictionary to index a rank by another variable."),
     ),
     "an undefined variable of a template": (
         "# sizes come from outside\n" + MATMUL.replace("M: 32", "M: {{ MM }}"),

@@ -10,7 +10,7 @@ from constantdict import constantdict
 from ...errors import Location, SpecError
 from ..language.extents import extents, rank_ranges
 from ..sets import tensor_set
-from ..workload import Workload, WorkloadEinsum
+from ..workload import TensorAccess, Workload, WorkloadEinsum
 
 LocateEinsum = Callable[[int], Location | None]
 
@@ -21,26 +21,32 @@ def nowhere(index: int) -> None:
 
 def check_ranks(workload: Workload, locate: LocateEinsum = nowhere) -> None:
     """:class:`SpecError` if a tensor's ranks differ between accesses, naming every such tensor."""
-    first: dict[str, tuple[str, frozenset[str], str]] = {}
+    first: dict[str, tuple[str, TensorAccess]] = {}
     conflicts: dict[str, list[str]] = {}
-    where = 0
+    where, hint = 0, "Write a dictionary to index a rank by another variable."
     for index, einsum in enumerate(workload.einsums):
         for access in einsum.tensor_accesses:
-            ranks = frozenset(access.projection)
-            shown = ", ".join(access.projection)
-            known = first.setdefault(access.name, (einsum.name, ranks, shown))
-            if known[1] != ranks:
-                where = where if conflicts else index
-                lines = conflicts.setdefault(access.name, [f"[{known[2]}] in Einsum {known[0]}"])
-                lines.append(f"[{shown}] in Einsum {einsum.name}")
+            writer, known = first.setdefault(access.name, (einsum.name, access))
+            if known.projection.keys() != access.projection.keys():
+                where, hint = (where, hint) if conflicts else (index, _by_position(known, access) or hint)
+                lines = conflicts.setdefault(access.name, [f"[{', '.join(known.projection)}] in Einsum {writer}"])
+                lines.append(f"[{', '.join(access.projection)}] in Einsum {einsum.name}")
     if conflicts:
         text = "; ".join(f"tensor {tensor} has the ranks {' and '.join(dict.fromkeys(lines))}" for tensor, lines in conflicts.items())
         raise SpecError(
             f"Inconsistent ranks: {text}.",
             location=locate(where),
-            hint="A tensor has the same ranks wherever it is written or read. "
-            "A projection list [a, b] means {A: a, B: b}; write a dictionary to index a rank by another variable.",
+            hint=f"A tensor has the same ranks wherever it is written or read, and [a, b] means {{A: a, B: b}}. {hint}",
         )
+
+
+def _by_position(known: TensorAccess, access: TensorAccess) -> str | None:
+    """How to write an access of a tensor so that its ranks are those of another one, if it has as many."""
+    if len(known.projection) != len(access.projection):
+        return None
+    pairs = zip(known.projection, access.projection.items(), strict=True)
+    indices = ", ".join(str(index) if rank == own else f"{rank}: {index}" for rank, (own, index) in pairs)
+    return f"Write {access.name}[{indices}] if it is to be read by other variables."
 
 
 def with_persistence(workload: Workload) -> Workload:

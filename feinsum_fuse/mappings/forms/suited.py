@@ -37,6 +37,8 @@ SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 FEWER = 2
 """How many times fewer multiplications a contraction in steps must take, whose intermediates are written and read again."""
+FUSED_FEWER = 1.5
+"""The same of steps that share rows, so that they are fused: what is between them never leaves a core."""
 ALMOST = 0.95
 """What steps count for whose intermediates stay near, since they are small or share rows, and a first step that adds up what lies
 together."""
@@ -128,9 +130,10 @@ def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
         for order in orders:
             after = order.apply(cascade)
             steps = [step for step in after.einsums if step.name not in known]
-            near = _are_small(after, cascade) or all(rows & set(step.output_variables) for step in steps)
-            taken = sum(map(multiplications, steps)) * (ALMOST if near else 1)
-            if FEWER * taken <= multiplications(einsum):
+            fused = all(rows & set(step.output_variables) for step in steps)
+            taken = _taken(steps) * (ALMOST if fused or _are_small(after, cascade) else 1)
+            written = prod(cascade.fixed_shape(einsum.output.tensor))
+            if (FUSED_FEWER if fused else FEWER) * (taken + written) <= multiplications(einsum) + written:
                 follows = any(access.indices[-1].bare in steps[0].reduction_variables for access in steps[0].operands if access.indices)
                 columns = _columns(steps, einsum, target)
                 with contextlib.suppress(CascadeError):  # a name that a copy would need is taken
@@ -140,6 +143,15 @@ def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
     except CascadeError:
         pass
     return min(found, key=lambda one: one[0])[1] if found else cascade
+
+
+def _taken(steps: Sequence[Einsum]) -> int:
+    """Multiplications of a contraction in steps, and the store and the load of what a step that sums nothing writes at each of its points.
+
+    Loads and stores of vectors cost what multiplications of them do; a sum is in a register until it is whole.
+    """
+    products = [step for step in steps[:-1] if not step.reduction_variables]
+    return sum(map(multiplications, steps)) + 2 * sum(step.box_points for step in products)
 
 
 def _columns(steps: Sequence[Einsum], einsum: Einsum, target: Target) -> str | None:
