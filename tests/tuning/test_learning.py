@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from feinsum_fuse.errors import ArchiveError, SearchError
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.tuning.learning import learning
 from feinsum_fuse.tuning.learning.judgement import Judgement, judged, recall, regret
-from feinsum_fuse.tuning.learning.lessons import LessonBook
+from feinsum_fuse.tuning.learning.lessons import MOST_BOOKS, LessonBook
 from feinsum_fuse.tuning.learning.ranker import Lesson, Ranker, learned, ranker_of
 from feinsum_fuse.tuning.preparation import predict_seconds
 from feinsum_fuse.tuning.space import Space
@@ -237,6 +238,25 @@ def test_what_was_judged_is_kept_and_used(archive: str, machine: Machine, tmp_pa
     file.write_text(json.dumps(data))
     found = learning.correction(device, machine, archive, 60.0, lambda stage, done: None)
     assert found.ranker is not None and "recall@10 50% to 75%" in str(found)
+
+
+def test_few_books_of_a_device_are_kept(machine: Machine, tmp_path: Path) -> None:
+    for number in range(MOST_BOOKS + 3):
+        file = tmp_path / f"device-lessons-{number:02}.json"
+        LessonBook.of(file, machine).write()
+        os.utime(file, (number, number))
+    other = tmp_path / "device-2-lessons-a.json"
+    other.touch()
+    LessonBook.of(tmp_path / "device-lessons-02.json", machine).write()
+    kept = {file.name for file in tmp_path.glob("device-lessons-*.json")}
+    assert kept == {f"device-lessons-{number:02}.json" for number in (2, *range(4, MOST_BOOKS + 3))} and other.exists()
+
+
+@needs_lightgbm
+def test_an_archive_without_a_fact_leaves_no_book(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "default_file", lambda device: tmp_path / "device.yaml")
+    learning.correction(find_device("pocl"), machine, str(tmp_path / "none.sqlite3"), 60.0, lambda stage, done: None)
+    assert not list(tmp_path.glob("*.json"))
 
 
 def test_nothing_judged_says_nothing() -> None:

@@ -20,7 +20,7 @@ from ...device.catalogue import DeviceInfo
 from ...errors import ArchiveError, SearchError
 from ...model.kernel.machine import Machine
 from .judgement import RECALL, REGRET, Judgement, LeftOut, judged
-from .lessons import LessonBook
+from .lessons import LESSONS, LessonBook
 from .ranker import Ranker, learned, ranker_of
 
 AT_ONCE = 50
@@ -73,7 +73,7 @@ def correction(device: cl.Device, machine: Machine, url: Url | None, seconds: fl
         return NOTHING_LEARNED  # whoever searches hears of it when the first measurement is written
     lessons = book.lessons()
     count = sum(len(lesson.measured) for lesson in lessons)
-    if count >= GROWN * book.judged["mappings"]:
+    if count and count >= GROWN * book.judged["mappings"]:
         try:
             found = judged(lessons, until)
             ranker = learned(lessons).data if found is not None and found.is_better else None
@@ -133,4 +133,4 @@ def _file(device: cl.Device, url: Url | None) -> Path:
     """Where lessons of an archive are kept: beside the device file."""
     place = hashlib.sha256(str(locate(url)).encode()).hexdigest()[:12]
     file = default_file(device)
-    return file.with_name(f"{file.stem}-lessons-{place}.json")
+    return file.with_name(f"{file.stem}{LESSONS}{place}.json")

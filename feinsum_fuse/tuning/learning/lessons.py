@@ -5,6 +5,7 @@ Terms are kept in a file from one search to the next, since reading a fact and p
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
@@ -36,6 +37,11 @@ FEWEST = 2
 """Programs of a workload that can be ranked."""
 ALIKE = 0.01
 """The part by which a prediction may differ from the one that is kept, before all that is kept is of another model."""
+
+LESSONS = "-lessons-"
+"""What stands in the name of a book's file between those of its device and of its archive."""
+MOST_BOOKS = 16
+"""Books that are kept of a device: archives come and go, and a book is made anew from its archive."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,17 @@ class LessonBook:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.file, text)
+            _forget_oldest(self.file)
         except OSError:
             pass
+
+
+def _forget_oldest(file: Path) -> None:
+    """Remove the books of this one's device that were written longest ago, beyond :data:`MOST_BOOKS`."""
+    device = file.name.partition(LESSONS)[0]
+    books = sorted(file.parent.glob(f"{glob.escape(device)}{LESSONS}*.json"), key=lambda book: book.stat().st_mtime, reverse=True)
+    for old in books[MOST_BOOKS:]:
+        old.unlink(missing_ok=True)
 
 
 def _note(record: Record, start: Unscheduled, machine: Machine) -> MeasuredTerms | None:
