@@ -143,7 +143,11 @@ def checked(error: type[Error], **kinds: Kind) -> Callable[[Callable[P, R]], Cal
 
         @functools.wraps(function)
         def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-            for name, value in signature.bind(*arguments, **keywords).arguments.items():
+            try:
+                bound = signature.bind(*arguments, **keywords).arguments
+            except TypeError:
+                bound = {}  # the call below raises one that names the function
+            for name, value in bound.items():
                 if name in kinds:
                     for part in value if name in several else (value,):
                         expect(part, kinds[name], f"{function.__name__}: {name}", error)

@@ -199,6 +199,8 @@ class _Wanted:
         if self.out is not None and not isinstance(self.out, cla.Array if self.on_device else np.ndarray):
             kind = "pyopencl" if self.on_device else "NumPy"
             raise CascadeError(f"out is a {type(self.out).__name__}, and the result is a {kind} array", hint=f"Give a {kind} array.")
+        if isinstance(self.out, np.ndarray) and not self.out.flags.writeable:
+            raise CascadeError("out is an array that nothing can be written to", hint="Give a copy: out.copy().")
 
     def type_of(self, operands: Sequence[AnyArray], dtype: np.dtype | None, shape: tuple[int, ...]) -> np.dtype:
         """The type that an einsum is computed in. Raises where operands do not cast to it, or it does not cast to that of ``out``."""

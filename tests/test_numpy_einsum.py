@@ -220,6 +220,7 @@ def test_order_of_contraction(path: list[tuple[int, ...]]) -> None:
         ({"optimize": ["einsum_path", (0,)]}, "leaves 2 operands"),
         ({"out": [[1.0]]}, "out is a list"),
         ({"out": np.zeros((2, 3))}, "out has the shape"),
+        ({"out": np.broadcast_to(0.0, (2, 2))}, "out is an array that nothing can be written to"),
         ({"order": "X"}, "no order 'X'"),
         ({"casting": "X"}, "no casting 'X'"),
         ({"dtype": "f4"}, "from float64 to float32 by the rule 'safe'"),

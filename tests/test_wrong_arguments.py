@@ -121,3 +121,8 @@ def test_what_the_system_refuses_is_one_line(
 
 
 __all__ = ["invoke"]
+
+
+def test_a_keyword_that_a_function_lacks_is_said_with_its_name() -> None:
+    with pytest.raises(TypeError, match=r"^compile\(\) got an unexpected keyword argument 'dtype'"):
+        ff.compile("Z[m] = A[m]", dtype="float32")  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Load the command line and run it; Ctrl-C ends it with one line whatever it is at, also while it loads."""
+    _open_closed_streams()
     kept = signal.getsignal(signal.SIGINT)
     if kept is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
@@ -26,6 +27,16 @@ def main() -> None:
     finally:
         # All is said: what Python does at its exit is no one's to interrupt.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed leads nowhere: else the next file that is opened would take its place, and be written to as it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

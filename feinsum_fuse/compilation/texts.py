@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..arguments import PATH, described
+from ..arguments import COUNT, PATH, described
 from ..errors import CascadeError, SpecError
 from .known_programs import request_of
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _EINSUM = re.compile(r"\s*[^\W\d][\w.]*\s*\[[^\]]*\]\s*=")
 """How an Einsum begins, and hardly a file's name."""
+_ASSIGNMENT = re.compile(r"\s*[^\W\d][\w.]*\s*=")
+"""How a text begins that is meant as an Einsum if sizes come with it."""
 _LARGEST = 1 << 20
 """Bytes of a file that is hashed; larger ones are refused when they are read."""
 
@@ -75,7 +77,7 @@ class Files:
 
 
 def _plain(given: Mapping[str, object] | None) -> dict[str, object]:
-    return dict(given or {})
+    return {name: int(value) if COUNT.holds(value) else value for name, value in (given or {}).items()}  # type: ignore[call-overload]
 
 
 Written: TypeAlias = Texts | Files
@@ -86,7 +88,8 @@ def written(
 ) -> Written | None:
     """What is written, or ``None`` for an object of Python's; raises one of our errors for arguments that do not go together."""
     parts = _parts(what)
-    are_einsums = [isinstance(part, str) and bool(_EINSUM.match(part)) for part in parts or ()]
+    begins = (_EINSUM, _ASSIGNMENT) if sizes or dtypes else (_EINSUM,)
+    are_einsums = [isinstance(part, str) and any(pattern.match(part) for pattern in begins) for part in parts or ()]
     if parts and all(are_einsums):
         if variables:
             raise SpecError("variables are for files", hint="Give the sizes of Einsums with sizes={...}.")

@@ -11,7 +11,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.device.calibration import calibration
-from feinsum_fuse.device.calibration.device_file import calibrated
+from feinsum_fuse.device.calibration.device_file import calibrated, known_device
 from feinsum_fuse.device.catalogue import find_device
 from tests.cli.conftest import Invoke
 
@@ -57,6 +57,13 @@ def test_an_output_that_cannot_be_written(invoke: Invoke, tmp_path: Path) -> Non
     assert (ended.code, ended.out) == (1, "")
     text = f"error: cannot write {target}: there is no folder {tmp_path / 'file'}\n  Give another place with --output.\n"
     assert ended.err == text
+
+
+def test_a_data_folder_that_cannot_be_is_named_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    with pytest.raises(ff.DeviceError, match=r"there is no folder .*\n  Set XDG_DATA_HOME to a folder that may be written"):
+        known_device(find_device())
 
 
 def test_a_place_that_cannot_be_written_is_said_before_anything_is_measured(

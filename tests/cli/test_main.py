@@ -92,6 +92,16 @@ def test_a_reader_that_goes_away_is_no_traceback(root: Path) -> None:
     assert (answer.stdout, answer.stderr) == ("{", "")
 
 
+def test_streams_that_the_caller_closed_are_not_missed(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "workload.yaml"
+    file.write_text("workload: {rank_sizes: {M: 3, K: 3}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m]']}\n")
+    command = f"{sys.executable} -c 'from feinsum_fuse.cli import main; main()' check {file} <&- 2>&-"
+    answer = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=False, cwd=root)
+    assert answer.returncode == 0
+    assert "Z[m] = A[m]" in answer.stdout
+    assert "No tensor has a rank K" not in answer.stdout
+
+
 def test_a_full_disk_is_no_traceback(root: Path) -> None:
     file = root / "examples" / "three_matmuls" / "workload.yaml"
     command = f"{sys.executable} -m feinsum_fuse.cli check {file} > /dev/full"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.terms import SizeParam
 from feinsum_fuse.compilation import selection
 from feinsum_fuse.compilation.known_programs import request_of
 from feinsum_fuse.compilation.texts import Files, written
@@ -120,6 +121,7 @@ def test_a_damaged_entry_is_made_anew(no_programs: Path, made: list[ChosenBy]) -
         ("nothing.yaml", {}, "There is no file nothing.yaml"),
         ("Z[m] = A[m]", {"variables": {"M": 3}}, "variables are for files"),
         ("nothing.yaml", {"sizes": {"M": 3}}, "sizes and dtypes are for Einsums as text"),
+        ("Z = A[m]", {"sizes": {"M": 3}}, "'Z' is not a tensor with indices"),
         ("Z[m] = A[m]", {"sizes": {"M": "M"}}, "M"),
         ("Z[m] = A[m", {}, "was never closed"),
         (b"Z[m] = A[m]", {}, "a Spec is expected, not bytes"),
@@ -131,6 +133,13 @@ def test_a_damaged_entry_is_made_anew(no_programs: Path, made: list[ChosenBy]) -
 def test_refusals(what: object, given: dict[str, object], message: str) -> None:
     with pytest.raises(ff.Error, match=message):
         ff.compile(what, **given)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_sizes() -> None:
+    ours, numpys = (written("Z[m] = A[m]", {"M": number(3)}, None, None) for number in (int, np.int64))
+    assert ours is not None and numpys is not None
+    assert ours.request == numpys.request
+    assert ours.read() == numpys.read()
 
 
 def test_a_file_that_includes_others_has_no_request(tmp_path: Path) -> None:
@@ -146,5 +155,5 @@ def test_a_file_that_includes_others_has_no_request(tmp_path: Path) -> None:
 
 def test_requests_of_what_has_no_text() -> None:
     assert request_of("a", x=object()) is None and request_of("a", x=float("nan")) is None
-    text = written("Z[m] = A[m]", {"M": np.int64(3)}, None, None)  # type: ignore[dict-item]
+    text = written("Z[m] = A[m]", {"M": SizeParam("m")}, None, None)  # type: ignore[dict-item]
     assert text is not None and text.request is None

@@ -162,7 +162,8 @@ def test_a_text_without_a_base_includes_nothing() -> None:
 
 def test_reading_needs_regular_utf8_files(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"workload: \xe9\n")
-    for name, message in (("latin.yaml", "is not UTF-8 text"), ("", "is not a file"), ("none.yaml", "There is no file")):
+    folder = "is a folder, not a file.\n  Name the files in it: latin.yaml"
+    for name, message in (("latin.yaml", "is not UTF-8 text"), ("", folder), ("none.yaml", "There is no file")):
         with pytest.raises(ff.SpecError, match=message):
             read_files([tmp_path / name], {})
     with pytest.raises(ff.SpecError, match="No file is given"):

@@ -96,6 +96,10 @@ CASES = {
         MATMUL.replace("M: 32", "M: -32"),
         "spec.yaml:2:19: workload.rank_sizes.M: The size of rank M is -32; a whole number of at least 1 is expected.",
     ),
+    "a size that no integer holds": (
+        MATMUL.replace("M: 32", f"M: {2**62}"),
+        f"spec.yaml:2:19: workload.rank_sizes.M: The size of rank M is {2**62}; a whole number below 2**62 is expected.",
+    ),
     "a missing inner loop": (
         WHOLE.replace("  - !Temporal {rank_variable: k, tile_shape: 1}\n", ""),
         ("spec.yaml:39:5: mapping.nodes[5]: Missing loop with tile shape 1 for the rank variable k in Einsum Z.\n"

@@ -13,7 +13,7 @@ import islpy as isl
 from constantdict import constantdict
 from pymbolic.typing import Expression
 
-from ...arguments import ANYTHING, NOTHING, TEXT, checked, described, element_type, mapping
+from ...arguments import ANYTHING, COUNT, NOTHING, TEXT, checked, described, element_type, mapping
 from ...errors import CascadeError, SpecError
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, value_on
@@ -168,6 +168,7 @@ def _from_strings(
 ) -> Cascade:
     from ...formats.reading.load import loads
 
+    sizes = {rank: int(size) if COUNT.holds(size) else size for rank, size in sizes.items()}  # type: ignore[arg-type]
     if wrong := [rank for rank, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int | str | SizeParam)]:
         raise CascadeError(f"the size of {wrong[0]} is {described(sizes[wrong[0]])}", hint="A size is an integer, or the name of one.")
     symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}

@@ -30,22 +30,28 @@ def known_device(device: cl.Device, progress: Hook | None = None) -> Spec:
     file = default_file(device)
     if file.exists():
         return load(file)
-    return calibrated(device, file, quick=True, progress=progress)
+    hint = "Set XDG_DATA_HOME to a folder that may be written, or give an architecture."
+    return calibrated(device, file, quick=True, hint=hint, progress=progress)
 
 
-def calibrated(device: cl.Device, file: Path, *, quick: bool, progress: Hook | None = None) -> Spec:
-    """Measure a device and write ``file`` whole or not at all; raises :class:`~feinsum_fuse.errors.DeviceError` if it cannot be written."""
+def calibrated(
+    device: cl.Device, file: Path, *, quick: bool, hint: str = "Give another place with --output.", progress: Hook | None = None
+) -> Spec:
+    """Measure a device and write ``file`` whole or not at all.
+
+    Raises :class:`~feinsum_fuse.errors.DeviceError`, with the hint, if it cannot be written.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint="Give another place with --output.") from error
+        raise DeviceError(f"cannot write {file}: there is no folder {file.parent}", hint=hint) from error
     with ExitStack() as whole:
-        with _writing(file):
+        with _writing(file, hint):
             place = whole.enter_context(replacing(file))
             if place != file:
                 place.touch()  # what cannot be written is said before a minute of measuring, not after it
         spec = calibrate(device, quick=quick, progress=progress)
-        with _writing(file):
+        with _writing(file, hint):
             place.write_text(_text(spec, device))
             whole.close()
     return spec
@@ -59,8 +65,8 @@ def _text(spec: Spec, device: cl.Device) -> str:
 
 
 @contextmanager
-def _writing(file: Path) -> Iterator[None]:
+def _writing(file: Path, hint: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DeviceError(f"cannot write {file}: {error.strerror}", hint="Give another place with --output.") from error
+        raise DeviceError(f"cannot write {file}: {error.strerror}", hint=hint) from error

@@ -338,6 +338,8 @@ def scalar(value: object, names: Mapping[str, object]) -> object:
 
 _FLOAT_BITS = 1023
 """Integers of so many bits become floating-point numbers; with one more they overflow."""
+_WHOLE_BOUND = 2**62
+"""What is smaller can be doubled in 64 bits."""
 
 
 def number(value: object, names: Mapping[str, object], what: str) -> float:
@@ -365,6 +367,8 @@ def at_least(bound: float, *, finite: bool = False) -> Callable[[object, Mapping
 def whole(value: object, names: Mapping[str, object], what: str, *, least: int = 1) -> int:
     """A whole number of at least ``least``; floats without a fraction count (``1e3``)."""
     found = number(value, names, what)
-    if math.isinf(found) or found != int(found) or found < least or abs(found) >= 2**62:
+    if math.isinf(found) or found != int(found) or found < least:
         raise SpecError(f"{what} is {shown(found)}; a whole number of at least {least} is expected.")
+    if found >= _WHOLE_BOUND:
+        raise SpecError(f"{what} is {shown(found)}; a whole number below 2**62 is expected.")
     return int(found)

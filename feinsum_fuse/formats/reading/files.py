@@ -75,6 +75,10 @@ def _read_text(path: Path, shown: str) -> str:
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
         hint = nearest(path.name, siblings)
         raise SpecError(f"There is no file {shown}.", hint=hint if hint.startswith("Did") else "")
+    if path.is_dir():
+        inside = sorted(child.name for child in path.iterdir() if child.suffix in (".yaml", ".yml"))
+        hint = f"Name the files in it: {shortened(', '.join(inside))}." if inside else ""
+        raise SpecError(f"{shown} is a folder, not a file.", hint=hint)
     if not path.is_file():
         raise SpecError(f"{shown} is not a file.")
     if path.stat().st_size > MAX_FILE:
