@@ -1,4 +1,4 @@
-"""The sizes of sets I to O, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to P, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -78,6 +78,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "channel_norm": {"B": (3, 12), "C": (40, 200), "S": (150, 1200)},
         "turned_decoding": {"H": (6, 20), "P": (400, 2000), "E": (40, 130)},
         "middle_matvec": {"K": (10, 60), "M": (100, 600), "L": (100, 500)},
+    },
+    2618: {
+        "ladder_term": {"O": (6, 14), "V": (14, 36)},
+        "gravity": {"N": (300, 1400)},
+        "graph_layer": {"N": (150, 600), "F": (30, 120), "G": (30, 120)},
+        "beam_power": {"B": (30, 120), "M": (16, 64), "T": (200, 1000)},
+        "cost_volume": {"C": (12, 48), "Y": (24, 80), "X": (60, 180), "D": (12, 40)},
+        "factor_machine": {"B": (200, 1000), "I": (80, 400), "F": (16, 64)},
+        "stiffness": {"E": (500, 4000), "Q": (8, 24), "I": (6, 20)},
+        "mixture_scores": {"N": (400, 2500), "K": (12, 60), "D": (6, 30)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
