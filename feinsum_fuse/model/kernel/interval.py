@@ -18,19 +18,19 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.77, 1.35, 1505),
-    "narrow vectors": Residuals(0.75, 1.24, 2174),
-    "scalars": Residuals(0.60, 1.26, 559),
-    "own caches": Residuals(0.63, 1.47, 282),
-    "shared memory": Residuals(0.65, 1.26, 336),
+    "full vectors": Residuals(0.76, 1.28, 2045),
+    "narrow vectors": Residuals(0.78, 1.24, 2823),
+    "scalars": Residuals(0.75, 1.42, 654),
+    "own caches": Residuals(0.57, 1.24, 518),
+    "shared memory": Residuals(0.68, 1.24, 351),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 4,856 mappings of 70 workloads measured on two Zen 4, a Zen 5 (the second Zen
+``python -m benchmarks.fidelity residuals`` prints them from 6,391 mappings of 89 workloads measured on two Zen 4, a Zen 5 (the second Zen
 4 and the Zen 5 on PoCL and on Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each
 set. Workloads whose times are not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A
 time is known as well as its runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in
-between counts. Each workload weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 15 % in all are
+between counts. Each workload weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 16 % in all are
 left out: with these the intervals that the other workloads make hold eight tenths of a workload, the mean over all of them, those with
 noise too. The noise of the calibration is among them.
 """
