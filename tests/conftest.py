@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyopencl as cl
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,6 +18,7 @@ from feinsum_fuse.device.runtime import isolation
 from feinsum_fuse.device.timing import measuring_process
 from tests.brief import measure_briefly, measure_wholly
 from tests.forked_children import forking
+from tests.quick_programs import quick_build
 from tests.sweeps import CLOCK, PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,6 +77,14 @@ def forked_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (isolation, measuring_process):
             patch.setattr(module, "subprocess", forking())
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_programs() -> Iterator[None]:
+    """Programs that loopy and tests have built are so as the package's own are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cl.Program, "build", quick_build)
         yield
 
 

@@ -26,6 +26,7 @@ from . import runtimes
 from .compiler_cache import shared_cache
 from .host_processor import host_processor
 from .kernel_wait import KernelWait
+from .pocl_functions import built
 from .pocl_processor import name_processor
 
 KernelValue: TypeAlias = "cl.Buffer | cl.SVM | np.generic"
@@ -54,7 +55,7 @@ class Loaded:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 warnings.filterwarnings("ignore", "PyOpenCL compiler caching failed")  # it builds the source instead
-                program = cl.Program(context, executable.source).build(options=list(executable.options), cache_dir=_binaries())
+                program = built(context, executable.source, executable.options, _binaries())
         self.program = program
         try:
             self._launches = tuple(
