@@ -67,7 +67,7 @@ def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int
     chosen: dict[str, str | None] = {einsum.name: rows[einsum.name] for einsum in first}
     total = sum(cost_of(segment, einsum, rows[einsum.name], rows, tile, width, scattered, turned=turned) for einsum in first)
     for einsum in segment.einsums[along:]:
-        costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2)), None)]
+        costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2 + _across_lines(einsum))), None)]
         for variable in possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
@@ -105,6 +105,18 @@ def cost_of(
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * _outputs(einsum)
     return cost
+
+
+def _across_lines(einsum: Einsum) -> int:
+    """The operands, read once, of which each element is on a line of its own where an Einsum that sums up nothing goes through its output.
+
+    With lanes there are blocks, whose lines are used whole.
+    """
+    if einsum.reduces or not einsum.output_variables:
+        return 0
+    last = einsum.output_variables[-1]
+    whole = [access for access in einsum.operands if set(access.variables) == set(einsum.output_variables)]
+    return sum(not is_contiguous(access, last) for access in whole)
 
 
 def fills(einsum: Einsum, variable: str, length: int, width: int) -> bool:

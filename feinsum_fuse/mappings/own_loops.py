@@ -115,8 +115,9 @@ class OwnLoops:
             nodes += [*self._down(self._order([v for v in loops if v != words])), *self._cut(self.lane, lanes)]
         elif lines is not None:
             # Blocks of as many lines as lanes: all elements of a line are touched one soon after the other.
+            sides = self._sides(lines, lanes)
             for variable in self._order([*loops, *filter(None, [self.lane])]):
-                nodes += self._cut(variable, lanes if variable in (lines, self.lane) else 1)
+                nodes += self._cut(variable, sides.get(variable, 1))
         else:
             nodes += self._down(self._order(loops))
         return [*nodes, *self._spread(), *self._down(self._reduced()), *self._lanes()]
@@ -164,6 +165,20 @@ class OwnLoops:
         found = [v for v in self.einsum.output_variables if v != self.vector and any(is_contiguous(access, v) for access in across)]
         best = max(found, key=lambda v: self.tiles[v], default=None)
         return self.choose(Choice.of("lines", self.einsum.name, best, [None])) if best is not None else None
+
+    def _sides(self, lines: str, lanes: int) -> dict[str | None, int]:
+        """The sides of such a block: as many lines as lanes, and as much of further variables along which operands of all points lie.
+
+        These are shorter where a core's cache does not hold the block of all operands.
+        """
+        sides: dict[str | None, int] = {self.lane: lanes, lines: lanes}
+        whole = [a for a in self.einsum.operands if set(a.variables) == set(self.einsum.output_variables)]
+        beside = [v for v in self.einsum.output_variables if v not in sides and any(is_contiguous(access, v) for access in whole)]
+        held = lanes * lanes * np.dtype(self.einsum.accumulate).itemsize * (1 + len(self.einsum.operands))
+        side = lanes
+        while side > 1 and held * prod(min(side, self.tiles[v]) for v in beside) > self.core_bytes:
+            side //= 2
+        return sides | dict.fromkeys(beside, side)
 
     def _words(self) -> str | None:
         """The variable that goes over the bytes of a word where bytes are copied so that one instruction adds them up."""

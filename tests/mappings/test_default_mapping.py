@@ -16,7 +16,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
-from feinsum_fuse.formats.mapping import Spatial, Storage
+from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings import default_mapping as defaults
 from feinsum_fuse.mappings import segments
@@ -398,3 +398,21 @@ def test_a_small_convolution_and_the_product_behind_it_are_one_kernel() -> None:
         return str(default_mapping(ff.cascade(lines, sizes=sizes))).count("over Core")
 
     assert [kernels(47), kernels(10), kernels(47, 1000)] == [1, 2, 2]  # too few rows; D is too large
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "blocks"),
+    [
+        ("Z[k, j, i] = X[i, j, k] * Y[j, i, k]", {"I": 48, "J": 50, "K": 60}, {"k": 16, "i": 16}),
+        ("Z[k, j, i] = X[i, j, k] * Y[k, i, j]", {"I": 48, "J": 50, "K": 60}, {"j": 16, "i": 16}),  # of 16 values of k, which a group has
+        # The block of four operands is no larger than a core's cache, with the 8 values of c that a group has.
+        ("Z[c,d,a,b] = X[d,b,c,a] * Y[a,b,d,c] * W[b,a,c,d]", {"A": 40, "B": 35, "C": 128, "D": 20}, {"d": 8, "a": 16, "b": 16}),
+    ],
+)
+def test_operands_that_lie_otherwise_are_read_in_blocks(line: str, sizes: dict[str, int], blocks: dict[str, int]) -> None:
+    target = replace(ANY_DEVICE, vector_bytes=64, core_cache_bytes=1 << 20)
+    cascade = ff.cascade([line], sizes=sizes)
+    nodes = default_mapping(cascade, target=target).nodes
+    group = next(number for number, node in enumerate(nodes) if isinstance(node, Spatial))
+    loops = [node for node in nodes[group + 1 :] if isinstance(node, Temporal)]
+    assert {node.rank_variable: node.tile_shape for node in loops if node.tile_shape > 1} == blocks
