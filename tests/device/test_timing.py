@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pyopencl as cl
 import pytest
 from constantdict import constantdict
 
 from feinsum_fuse.codegen.executable import Argument
+from feinsum_fuse.device.calibration.caches import caches
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.timing import machine_share, timing
+from feinsum_fuse.device.timing.harness import evicted_bytes
 from feinsum_fuse.device.timing.machine_share import Interference
 from feinsum_fuse.device.timing.measurement import Measurement, Provenance, interquartile_range, time_text
 from feinsum_fuse.device.timing.outcome import Outcome
@@ -133,6 +136,20 @@ def test_cold_evicts_before_each_sample_of_one_run() -> None:
     (samples,) = time_together([Sleeper("run", 1e-3, log)], repeats=3, evict=lambda: log.append("evict"))
     assert log == ["run", *["evict", "run"] * 3]
     assert samples.runs == 1
+
+
+def test_a_gpu_s_caches_are_evicted_whatever_it_tells_of_them() -> None:
+    told, whole, alloc = 4_325_376, 80 << 30, 20 << 30
+
+    def device(kind: int, memory: int = whole) -> SimpleNamespace:
+        return SimpleNamespace(
+            type=kind, global_mem_cache_size=told, global_mem_cacheline_size=128, global_mem_size=memory, max_mem_alloc_size=alloc
+        )
+
+    assert evicted_bytes(device(cl.device_type.GPU)) == 1 << 30
+    assert evicted_bytes(device(cl.device_type.GPU, 4 << 30)) == 128 << 20
+    assert evicted_bytes(device(cl.device_type.GPU, 1 << 20)) == 3 * told
+    assert evicted_bytes(find_device("pocl")) == 3 * max([1 << 20, *[cache.size for cache in caches(find_device("pocl"))]])
 
 
 def test_time_near_the_clock_s_resolution_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
