@@ -11,6 +11,7 @@ from math import inf, prod
 import numpy as np
 
 from ..cascades.cascade import Cascade
+from ..cascades.rewriting.split_reduction import merges_parts
 from ..cascades.terms import Access, Einsum
 from ..formats.affine import Affine
 from ..formats.workload import Workload, WorkloadEinsum
@@ -77,6 +78,8 @@ GROUP_POINTS_OF_ITEMS = 1 << 12
 LEAST_ROWS = 16
 """Rows of a group at least, unless fewer are work enough and use nothing again; if so many rows of intermediates do not fit the budget,
 Einsums are not fused."""
+FEW_NUMBERS = 64
+"""Bytes of what rows use again that stay in registers: a cache line, or half of one."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -197,9 +200,11 @@ class Segment:
     def is_merged_by(self, einsum: Einsum) -> bool:
         """Whether an Einsum reduces over what are problems of their own: then groups may take these, and need not read everything.
 
-        A copy is none: it was made so that a group moves what it reads.
+        Parts into which a reduction was split are such, also where all of them read a few numbers. A copy is none: it was made so that a
+        group moves what it reads.
         """
-        kept = {item for batch in self.batches for item in batch.items()}
+        parts = (loop.rows for loop in self.loops if any(merges_parts(einsum, writer) for writer in self.einsums))
+        kept = {item for rows in (*self.batches, *parts) for item in rows.items()}
         writers = {e.output.tensor: e for e in self.einsums if not e.is_copy}
         for access in einsum.operands:
             writer = writers.get(access.tensor)
@@ -299,8 +304,10 @@ class Segment:
         return size
 
     def least_rows(self, rows: RowVariables) -> int:
-        """Rows of a group at least: what is used again in the next row, a group should use so many times."""
+        """Rows of a group at least: what is used again in the next row, a group should use so many times, but for a few numbers."""
+        again = {a.tensor for e in self.einsums for a in e.operands if rows[e.name] not in a.variables}
         reused = any(loop.reused for loop in self.loops if loop.rows == rows)
+        reused = reused and sum(map(self.around.tensor_bytes, again)) > FEW_NUMBERS
         enough = -(-self.around.group_points * self.extent(rows) // max(1, self.points))
         return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +17,14 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings import default_mapping as defaults
 from feinsum_fuse.mappings import segments
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits, Target
@@ -416,3 +419,25 @@ def test_operands_that_lie_otherwise_are_read_in_blocks(line: str, sizes: dict[s
     group = next(number for number, node in enumerate(nodes) if isinstance(node, Spatial))
     loops = [node for node in nodes[group + 1 :] if isinstance(node, Temporal)]
     assert {node.rank_variable: node.tile_shape for node in loops if node.tile_shape > 1} == blocks
+
+
+def test_parts_of_a_reduction_that_read_a_few_numbers_are_for_groups() -> None:
+    """The sums of squares of an image's three channels read all of it and three means: three rows would be too few for groups."""
+    deviation = "(X[h, w, c] - U[c] / 480000)"
+    lines = ["U[c] = X[h, w, c]", f"V[c] = {deviation} * {deviation}", f"Z[h, w, c] = {deviation} / sqrt(V[c] / 480000)"]
+    text = str(default_mapping(suited(ff.cascade(lines, sizes={"H": 600, "W": 800, "C": 3}))))
+    assert "MainMemory holds X U_part U V_part V Z" in text
+    assert len(re.findall("spatial for h_part_? in tiles of 1, over Core", text)) == 2  # each part is work enough
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "variable"),
+    [
+        ("Z[j] = X[i, j, k]", {"I": 640, "J": 4, "K": 784}, "i"),  # slices of X, whose rows k would cut
+        ("Z[j] = X[i, j, k]", {"I": 3, "J": 4, "K": 784000}, "k"),  # three slices are too few
+        ("Z[i, j] = A[k, l, i] * B[k, l, j]", {"I": 4, "J": 4, "K": 3000, "L": 5000}, "l"),  # elements are used again and again
+    ],
+)
+def test_reductions_are_split_where_parts_are_slices(line: str, sizes: dict[str, int], variable: str) -> None:
+    (split,) = [one for one in suited(ff.cascade([line], sizes=sizes)).rewritings if isinstance(one, SplitReduction)]
+    assert split.variable == variable

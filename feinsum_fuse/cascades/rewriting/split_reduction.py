@@ -16,6 +16,21 @@ from ..names import with_underlines
 from ..sequence import AnyCascade
 from ..terms import Access, Einsum, SizeParam, Tensor
 
+PART = "_part"
+"""What the name of an Einsum of parts ends with, but for underlines."""
+
+
+def merges_parts(merge: Einsum, part: Einsum) -> bool:
+    """Whether one Einsum reduces the parts that :class:`SplitReduction` has made another one's results: by their indices and names."""
+    reads = merge.operands[0] if len(merge.operands) == 1 else None
+    return (
+        reads is not None
+        and reads.tensor == part.output.tensor
+        and reads.indices[1:] == merge.output.indices
+        and merge.reduce == part.reduce
+        and part.name.rstrip("_") == f"{merge.name}{PART}"
+    )
+
 
 @dataclass(frozen=True, order=True)
 class SplitReduction:
@@ -40,7 +55,7 @@ class SplitReduction:
         taken = {v for other in cascade.einsums for v in other.variables}
         number = with_underlines(f"{self.variable}_part", taken)
         tensor = with_underlines(f"{einsum.output.tensor}_part", cascade.tensors)
-        name = with_underlines(f"{einsum.name}_part", {other.name for other in cascade.einsums})
+        name = with_underlines(f"{einsum.name}{PART}", {other.name for other in cascade.einsums})
         output = Access(tensor, (Affine.variable(number), *einsum.output.indices))
         part = self._part(einsum, name, output, number, length, count)
         merge = dataclasses.replace(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import prod
 
@@ -397,14 +397,14 @@ def _is_product_of_inputs(cascade: Cascade, einsum: Einsum) -> bool:
 
 
 def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
-    """How to split this Einsum's longest reduction, if that gains something."""
+    """How to split a reduction of this Einsum, if that gains something."""
     most = target.groups
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
-    reduced = [v for v in einsum.reduction_variables if sizes[v] >= most]
+    reduced = {v: sizes[v] for v in einsum.reduction_variables if sizes[v] >= most}
     least = most * (GROUP_POINTS_OF_ITEMS if target.lanes_are_items else GROUP_POINTS)
     if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < least:
         return None
-    variable = max(reduced, key=lambda v: sizes[v])
+    variable = _parted(einsum, reduced)
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
     parts = _parts_of_rows(cascade, einsum, target)
     if 1 < parts <= sizes[variable] and SAVED * 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
@@ -420,6 +420,13 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
             return SplitReduction(einsum.name, variable, parts)
     return None
+
+
+def _parted(einsum: Einsum, sizes: Mapping[str, int]) -> str:
+    """Which of these variables to cut into parts: that of which parts of what is gone through once are whole slices, else the longest."""
+    once = next((access for access in einsum.operands if set(access.variables) == set(einsum.variables)), None)
+    axes = [v for index in once.indices for v in index.variables] if once is not None else []
+    return min(sizes, key=lambda v: (axes.index(v) if v in axes else 0, -sizes[v]))
 
 
 def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
