@@ -6,6 +6,7 @@ A quirk that the processor at hand does not bring about cannot be seen to be avo
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from feinsum_fuse.device.catalogue import devices, find_device, target
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.runtime import compiler_cache, runtimes
 from feinsum_fuse.device.runtime.isolation import RunResult, run_isolated
+from feinsum_fuse.device.runtime.loaded_executable import context_of
+from feinsum_fuse.device.runtime.pocl_functions import built
 from feinsum_fuse.device.timing.outcome import Outcome
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
@@ -160,6 +163,15 @@ def test_other_devices_compute_right_without(device: cl.Device, quirk: str) -> N
     assert not any(getattr(target(device).quirks, name) for name in SPECS if name not in SLOW)
     result = outcome(SPECS[quirk], Quirks(), device)
     assert result.outcome is Outcome.ok, result.message
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+@pytest.mark.parametrize("quirk", SPECS)
+def test_what_we_write_is_compiled_without_a_warning(device: cl.Device, quirk: str) -> None:
+    """A compiler that runs in this process says how many there were, in the middle of a user's output."""
+    source = f"// {uuid.uuid4()}: no cache knows it\n{written(SPECS[quirk], target(device).quirks).source}"
+    log = built(context_of(device), source, ["-cl-mad-enable"]).get_build_info(device, cl.program_build_info.LOG)
+    assert "warning" not in log
 
 
 @pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])

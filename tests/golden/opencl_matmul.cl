@@ -36,7 +36,7 @@ typedef float float8_anywhere __attribute__((ext_vector_type(8), aligned(sizeof(
 static inline float8 vloadupto_global_float8_at(__global float const *at, int count)
 {
   if (count >= 8) return get_float8(__global, at);
-  return __builtin_astype(__builtin_ia32_loadups256_mask((float __attribute__((vector_size(32))) const *)(size_t)at, __builtin_astype((float8)(0.0f), float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u)), float8);
+  return __builtin_astype(__builtin_ia32_loadups256_mask((void const *)(size_t)at, __builtin_astype((float8)(0.0f), float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u)), float8);
 }
 #else
 /* A whole vector where there is one; at the end of a row the elements that are there, by two vectors that overlap, and zeros. */
@@ -77,7 +77,7 @@ static inline void vstore_local_float8_at(__local float *at, float8 value)
 static inline void vstoreupto_global_float8_at(__global float *at, float8 value, int count)
 {
   if (count >= 8) { set_float8(__global, at, value); return; }
-  __builtin_ia32_storeups256_mask((float __attribute__((vector_size(32))) *)(size_t)at, __builtin_astype(value, float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u));
+  __builtin_ia32_storeups256_mask((void *)(size_t)at, __builtin_astype(value, float __attribute__((vector_size(32)))), (unsigned char)((1u << max(count, 0)) - 1u));
 }
 #else
 /* A whole vector, or the elements that are there, by two vectors that overlap. */

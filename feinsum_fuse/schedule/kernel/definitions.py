@@ -344,12 +344,12 @@ def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
     some, is_load = f"({mask})((1u << max(count, 0)) - 1u)", operation.verb is Verb.LOAD
     if is_load:
         zeros = f"__builtin_astype(({vector})(0.0f), {native})"
-        called = f"__builtin_ia32_loadups{32 * lanes}_mask(({native} const *)(size_t)at, {zeros}, {some})"
+        called = f"__builtin_ia32_loadups{32 * lanes}_mask((void const *)(size_t)at, {zeros}, {some})"
         head, line = f"{vector} {operation.name}_at(__{space} float const *at, int count)", f"return __builtin_astype({called}, {vector});"
         whole = f"return get_{vector}(__{space}, at);"
     else:
         head = f"void {operation.name}_at(__{space} float *at, {vector} value, int count)"
-        line = f"__builtin_ia32_storeups{32 * lanes}_mask(({native} *)(size_t)at, __builtin_astype(value, {native}), {some});"
+        line = f"__builtin_ia32_storeups{32 * lanes}_mask((void *)(size_t)at, __builtin_astype(value, {native}), {some});"
         whole = f"set_{vector}(__{space}, at, value);"
     return f"""
 #if {MASKS}
