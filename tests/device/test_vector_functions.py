@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +15,8 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import OPTIONS
 from feinsum_fuse.device.catalogue import find_device
-from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
+from feinsum_fuse.device.runtime.loaded_executable import Loaded, context_of, queue_of
+from feinsum_fuse.device.runtime.pocl_functions import built
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.definitions import anywhere, own_function
@@ -230,6 +232,14 @@ def test_running_extrema_pass_over_what_is_no_number(reduction: str, lanes: int)
     assert f"vrunning{reduction}_float{lanes}" in written(spec, POCL).source
     ufunc, neutral = (np.fmin, np.inf) if reduction == "min" else (np.fmax, -np.inf)
     np.testing.assert_array_equal(ff.compile(spec)(A=values)["Z"], ufunc.reduce(values, axis=1, initial=np.float32(neutral)))
+
+
+@pytest.mark.parametrize("name", [*LARGEST, "min", "max"])
+def test_they_are_compiled_without_a_warning(name: str) -> None:
+    device = find_device("pocl")
+    source = f"// {uuid.uuid4()}: no cache knows it\n{_own(name, 16)}\n__kernel void nothing(__global float *x) {{ x[0] = 0; }}"
+    log = built(context_of(device), source, list(OPTIONS)).get_build_info(device, cl.program_build_info.LOG)
+    assert "warning" not in log
 
 
 def test_every_own_function_is_tested() -> None:

@@ -164,7 +164,7 @@ static inline VECTOR NAME(VECTOR x)
 VECTOR_MAX = """
 static inline VECTOR NAME(VECTOR x, VECTOR y)
 {
-  return (y > x) | (x != x) ? y : x;
+  return ((y > x) | (x != x)) ? y : x;
 }"""
 """Exact; of a number and what is none the number, as ``fmax``."""
 RUNNING_MAX = """
