@@ -36,7 +36,8 @@ from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 SAVED = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 FEWER = 2
-"""How many times fewer multiplications a contraction in steps must take, whose intermediates are written and read again."""
+"""How many times fewer operations a contraction in steps must take, whose intermediates are written and read again: multiplications, and
+the store of each element of the result, which is the same either way."""
 FUSED_FEWER = 1.5
 """The same of steps that share rows, so that they are fused: what is between them never leaves a core."""
 ALMOST = 0.95
