@@ -99,7 +99,8 @@ def variables(assignments: Sequence[str] | None) -> dict[str, int | float | str 
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip().isidentifier():
             raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
-        result[name.strip()] = _value(text.strip())
+        if result.setdefault(name.strip(), value := _value(text.strip())) != value:
+            raise typer.BadParameter(f"{name.strip()} is given two values", param_hint="--set")
     return result
 
 

@@ -128,6 +128,12 @@ def test_symbolic_sizes() -> None:
         ff.cascade(["O[p] = I[X:p+r]*W[r]"], sizes={"P": "n", "R": 3})
 
 
+@pytest.mark.parametrize("size", ["8", "8x", "", " n", 8.0, True, None], ids=repr)
+def test_what_is_no_size(size: object) -> None:
+    with pytest.raises(ff.CascadeError, match=r"the size of M is .*\n.*the name of one"):
+        ff.cascade("Z[m] = A[m]", sizes={"M": size})  # type: ignore[dict-item]
+
+
 REFUSED = {
     "two writers": (["Z[m] = A[m]", "Z[m] = B[m]"], {"M": 3}),
     "a cycle": (["Z[m] = Y[m]", "Y[m] = Z[m]"], {"M": 3}),

@@ -51,6 +51,12 @@ def test_a_bad_assignment_is_a_usage_error(invoke: Invoke) -> None:
     assert "'M:3' is not NAME=VALUE" in ended.err
 
 
+def test_two_values_of_one_variable_are_a_usage_error(invoke: Invoke) -> None:
+    ended = invoke("check", "x.yaml", "--set", "M=3", "--set", "N=4", "--set", "M=5")
+    assert (ended.code, ended.out) == (2, "")
+    assert "M is given two values" in ended.err
+
+
 def test_values_of_template_variables() -> None:
     assert options.variables(["M=64", "x = 2.5e3", "name=sm80", "on=true"]) == {"M": 64, "x": 2500.0, "name": "sm80", "on": True}
 

@@ -169,7 +169,7 @@ def _from_strings(
     from ...formats.reading.load import loads
 
     sizes = {rank: int(size) if COUNT.holds(size) else size for rank, size in sizes.items()}  # type: ignore[arg-type]
-    if wrong := [rank for rank, size in sizes.items() if isinstance(size, bool) or not isinstance(size, int | str | SizeParam)]:
+    if wrong := [rank for rank, size in sizes.items() if not _is_size(size)]:
         raise CascadeError(f"the size of {wrong[0]} is {described(sizes[wrong[0]])}", hint="A size is an integer, or the name of one.")
     symbols = {rank: SizeParam(size) if isinstance(size, str) else size for rank, size in sizes.items() if not isinstance(size, int)}
     stand_ins = {symbol: _FIRST_STAND_IN + 10**6 * k for k, symbol in enumerate(dict.fromkeys(symbols.values()))}
@@ -191,6 +191,11 @@ def _from_strings(
         raise CascadeError(f"an Einsum is no text and no mapping of plain values: {error}") from None
     result = _from_workload(loads(text).workload, dtypes, accumulate)
     return _with_symbols(result, {number: symbol for symbol, number in stand_ins.items()}) if stand_ins else result
+
+
+def _is_size(size: object) -> bool:
+    """Whether a value is a length, or the name of one; a text of digits is neither."""
+    return isinstance(size, SizeParam) or (size.isidentifier() if isinstance(size, str) else COUNT.holds(size))
 
 
 def _windows(einsums: Iterable[str | Mapping[str, object]]) -> set[str]:
