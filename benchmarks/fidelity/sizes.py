@@ -1,4 +1,4 @@
-"""The sizes of sets I to P, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to Q, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -88,6 +88,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "factor_machine": {"B": (200, 1000), "I": (80, 400), "F": (16, 64)},
         "stiffness": {"E": (500, 4000), "Q": (8, 24), "I": (6, 20)},
         "mixture_scores": {"N": (400, 2500), "K": (12, 60), "D": (6, 30)},
+    },
+    2619: {
+        "windowed_attention": {"H": (3, 8), "I": (400, 1600), "W": (24, 96), "D": (32, 96)},
+        "lattice_collision": {"N": (12000, 80000)},
+        "covariance_step": {"B": (100, 600), "N": (24, 64)},
+        "basket_option": {"P": (4000, 24000), "A": (24, 80)},
+        "joint_bilateral": {"Y": (80, 240), "X": (100, 300), "R": (5, 9)},
+        "motif_scan": {"N": (16, 64), "P": (150, 600), "W": (8, 20), "M": (24, 96)},
+        "mel_spectrum": {"T": (120, 500), "N": (128, 400), "F": (64, 256), "M": (24, 80)},
+        "transport_step": {"I": (400, 2000), "J": (400, 2000)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
