@@ -39,3 +39,18 @@ def test_of_several_maxima_in_registers_none_is_loaded_or_stored() -> None:
 
     assert tile(8) == pytest.approx(256 * 8 * 2e-8, rel=0.1)
     assert tile(1) == pytest.approx(256 * 3e-8, rel=0.1)
+
+
+def test_loops_shorter_than_half_a_vector_store_their_results_one_by_one() -> None:
+    """Rows of a matrix that is copied transposed: of three a compiler stores three, of 64 it may scatter a vector's at a time."""
+
+    def columns(rows: int) -> float:
+        spec = mapped(
+            f"{{rank_sizes: {{M: {rows}, N: 64}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = 2 * A[m, n]']}}",
+            "[A, Z]",
+            "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
+        )
+        return seconds(spec, scattered_seconds=1e-6) / seconds(spec, scattered_seconds=1e-12)
+
+    assert columns(3) == 1
+    assert columns(64) > 10

@@ -19,19 +19,21 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     """How many times an even share of a block's work the busiest thread has, of a kernel of so many groups.
 
     A group of a ragged tile has less work than the others: of 135 rows in three groups of 64, the last has 7, and the first two take as
-    long as two whole ones. ``parts``: as in :func:`~feinsum_fuse.schedule.makespan.makespan`.
+    long as two whole ones. A vector takes as long with some of its lanes as with all. ``parts``: as in
+    :func:`~feinsum_fuse.schedule.makespan.makespan`.
     """
     even = makespan(groups, threads, parts) * threads / groups
     if not 1 < groups <= MOST_GROUPS:
         return even
-    inner = [*block.above, *(loop for line in block.lines for loop in (*line.unrolled, *((line.lane,) if line.lane else ())))]
+    lanes = [line.lane for line in block.lines if line.lane is not None]
+    inner = [*block.above, *(loop for line in block.lines for loop in line.unrolled), *lanes]
     ordered = sorted([loop for loop in block.above if loop.is_over_groups], key=lambda loop: loop.binding, reverse=True)
     sizes = tuple([(loop.name, loop.extent or 1) for loop in ordered])
     names = {name for name, _ in sizes}
     limits = {limit for loop in inner if loop.limits for limit in loop.limits if not names.isdisjoint(limit.variables)}
     if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
-    extents = tuple(sorted({loop.name: loop.extent or 1 for loop in inner}.items()))
+    extents = tuple(sorted({loop.name: 1 if loop in lanes else loop.extent or 1 for loop in inner}.items()))
     return _longest(sizes, tuple(sorted(limits)), extents, threads, parts) or even
 
 
@@ -60,9 +62,10 @@ def _work(sizes: tuple[tuple[str, int], ...], limits: tuple[Affine, ...], extent
     least: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
     for limit in limits:
         spare = limit.constant + sum(factor * grid[name] for name, factor in limit.terms if name in grid)
-        steps = [factor * (known.get(name, 1) - 1) for name, factor in limit.terms if name not in grid]
-        low, high = sum(min(0, step) for step in steps), sum(max(0, step) for step in steps)
-        part = np.clip((high + spare + 1) / (high - low + 1), 0, 1)
+        turning = [(factor, known.get(name, 1) - 1) for name, factor in limit.terms if name not in grid and known.get(name, 1) > 1]
+        each = math.gcd(*(factor for factor, _ in turning)) or 1
+        low, high = (sum(side(0, factor * times) for factor, times in turning) for side in (min, max))
+        part = np.clip(((high + spare) // each + 1) / ((high - low) // each + 1), 0, 1)
         key = tuple((name, factor) for name, factor in limit.terms if name in grid)
         least[key] = np.minimum(least.get(key, part), part)
     every = np.ones([n for _, n in sizes])

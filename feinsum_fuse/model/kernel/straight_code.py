@@ -126,9 +126,10 @@ class Straight:
 
     @property
     def _scattered(self) -> float:
-        """Results of an iteration of a loop over scalars, one of many that lie apart: compilers may store those of several at once."""
+        """Results of an iteration of a loop over scalars, one of many that lie apart: compilers may store those of several at once. Not
+        where a loop is known to have fewer of them than half a vector has elements."""
         loop = self.block.loop
-        if loop is None or not self._is_independent:
+        if loop is None or not self._is_independent or (not loop.limits and (loop.extent or math.inf) < self.machine.lanes // 2):
             return 0.0
         written = [line.statement.target for line in self.block.lines if line.statement.target.source not in self.registers]
         return sum(stride(self.nest, target, loop.name) != 1 for target in written)
