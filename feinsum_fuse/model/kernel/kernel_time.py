@@ -13,11 +13,11 @@ from ...lowering.lowering import lower
 from ...lowering.starting_point import unscheduled
 from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.kept_property import kept_property
-from ...schedule.tree.nest import For, Nest, NestItem, walk
+from ...schedule.tree.nest import For, Nest, NestItem
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import runs_in_a_sample, starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
-from .compiler.joined_sums import compiled
+from .compiler.block_code import Cases, code_of
 from .compiler.nest_fusion import as_fused
 from .compiler.own_sums import with_own_sums_written_out
 from .compiler.written_out import as_written_out
@@ -155,14 +155,10 @@ def waking_seconds(machine: Machine, groups: int, seconds: float) -> float:
 def groups_of(body: Sequence[NestItem]) -> int:
     """Work-groups of a kernel."""
     axes: dict[str, int] = {}
-    for node in walk(tuple(body)):
-        if isinstance(node, For) and node.is_over_groups:
-            axes[node.binding] = max(axes.get(node.binding, 1), node.extent or 1)
+    for loop in (loop for node in body if isinstance(node, For) for loop in node.loops):
+        if loop.is_over_groups:
+            axes[loop.binding] = max(axes.get(loop.binding, 1), loop.extent or 1)
     return math.prod(axes.values())
-
-
-_Cases = list[tuple[float, Straight]]
-"""(part of the entries, their code)"""
 
 
 @dataclass(frozen=True)
@@ -182,7 +178,7 @@ class _BlockCode:
     """A block of a kernel with the time of its code, whatever the caches hold."""
 
     block: BasicBlock
-    cases: _Cases
+    cases: Cases
     seconds: float
     """Of one core, for all entries; what its vectors wait for narrower stores that they are loaded from is in it."""
     part: _CorePart
@@ -223,7 +219,7 @@ class _Timing:
         found = []
         for block, cases, between in straight:
             share = busiest_share(block, groups, cores, self.machine.group_parts) / cores
-            seconds = sum(part * of.seconds(between) for part, of in cases) + waiting_loads(block, code)
+            seconds = sum(part * of.seconds(between) for part, of in cases) + waiting_loads(self.nest, self.registers, block, code)
             found.append(_BlockCode(block, cases, seconds, _CorePart(share, share * busy / self.machine.together(busy), items)))
         return _Kernel(body, before, groups, tuple(found))
 
@@ -259,12 +255,9 @@ class _Timing:
         moving = part.lines[level.name] * self.machine.figure("line_bytes") / level.write * part.stretch / self.machine.cores
         return (part.memory[level.name] - max(part.core, moving)) * min(1.0, self.machine.figure("store_queue") / each)
 
-    def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, _Cases, float]]:
+    def _straight(self, body: tuple[NestItem, ...]) -> list[tuple[BasicBlock, Cases, float]]:
         """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""
-        found = [
-            (block, [(part, compiled(Straight(self.machine, self.nest, self.registers, case))) for part, case in block.cases()])
-            for block in blocks(self.nest, body)
-        ]
+        found = [(block, code_of(self.machine, self.nest, self.registers, block)) for block in blocks(self.nest, body)]
         done = [sum(part * code.issued for part, code in cases) * block.trips * block.entries for block, cases in found]
         result = []
         for number, (block, cases) in enumerate(found):

@@ -7,20 +7,22 @@ until the last of them has left the core, and nothing behind it is done with mea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...schedule.loop_trips import average_trips
+from ...schedule.tree.nest import Nest
 from .basic_blocks import BasicBlock, stride
 from .straight_code import Straight
 
 
-def waiting_loads(block: BasicBlock, kernel: Sequence[tuple[BasicBlock, Straight]]) -> float:
-    """Seconds of one core in which a block's vectors wait so, given the blocks of its kernel with their code.
+def waiting_loads(nest: Nest, registers: Collection[str], block: BasicBlock, kernel: Sequence[tuple[BasicBlock, Straight]]) -> float:
+    """Seconds of one core in which a block's vectors wait so, given the blocks of its kernel with their code; ``registers`` are the tiles
+    that live in them.
 
     Those of a tile that takes more stores than wait in a core at a time have mostly left it.
     """
     waited = 0.0
-    for source in _vectors(block, kernel):
+    for source in _vectors(nest, registers, block):
         for other, code in kernel:
             if other is block or code.lanes > 1 or all(line.statement.target.source != source for line in other.lines):
                 continue
@@ -31,9 +33,8 @@ def waiting_loads(block: BasicBlock, kernel: Sequence[tuple[BasicBlock, Straight
     return waited
 
 
-def _vectors(block: BasicBlock, kernel: Sequence[tuple[BasicBlock, Straight]]) -> set[str]:
+def _vectors(nest: Nest, registers: Collection[str], block: BasicBlock) -> set[str]:
     """The tiles in memory of which a block loads whole vectors."""
-    nest, registers = kernel[0][1].nest, kernel[0][1].registers
     return {
         place.source
         for line in block.lines

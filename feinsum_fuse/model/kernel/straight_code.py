@@ -67,7 +67,7 @@ class Straight:
             once = max(once, self._chained(between), self._apart(between), self._around)
         return max(once, self._issuing) * self.block.entries
 
-    @property
+    @kept_property
     def _working(self) -> float:
         """Seconds of an entry's operations."""
         if self.summed == 1:
@@ -118,7 +118,7 @@ class Straight:
             return self.machine.seconds("addition_latency" if what == ADDITION else "multiply_add_latency")
         return self.machine.chain(what, lanes)
 
-    @property
+    @kept_property
     def _issuing(self) -> float:
         """Seconds in which all operations of an entry are issued, those around a loop among them."""
         around = ENTRY_OPERATIONS if self.block.is_loop else 0.0
@@ -471,7 +471,7 @@ class Straight:
         lanes = line.width * self.vectorised
         return max(2, lanes * self.scalars.itemsize(line) // 4) if lanes > 1 else 1
 
-    @property
+    @kept_property
     def _around(self) -> float:
         """Seconds of one entry if a loop around this one adds to the same places of memory again."""
         outside = self.block.above[:-1] if self.block.is_loop else self.block.above

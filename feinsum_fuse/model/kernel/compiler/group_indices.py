@@ -16,9 +16,14 @@ CALLED = 2.0
 """Times what a loop in vectors takes from which on the same loop is none with a group's index in it."""
 
 
+def looks_elsewhere(machine: Machine) -> bool:
+    """Whether it matters to a block what others of its kernel read and write: an index may have a name then."""
+    return machine.figure("group_index_times") >= CALLED
+
+
 def are_left_alone(machine: Machine, nest: Nest, block: BasicBlock) -> bool:
     """Whether the compiler makes no vectors of a block's loop because its text asks for a group's index."""
-    if block.loop is None or machine.figure("group_index_times") < CALLED:
+    if block.loop is None or not looks_elsewhere(machine):
         return False
     groups = frozenset(loop.name for loop in block.above if loop.is_over_groups and loop.extent != 1)
     if any(len(groups.intersection(limit.variables)) == 1 for limit in block.loop.limits):

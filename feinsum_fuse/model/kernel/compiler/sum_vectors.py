@@ -79,8 +79,7 @@ class SumVectors:
     def continued(self) -> float:
         """How many entries one after another add to the same places: the sum's loops around the block, inside those that start it anew."""
         adding = [line.statement.target for line in self.block.lines if line.statement.reduce is not None]
-        starts = [(loops, s.first) for loops, s in self.nest.points if s.role == "init" and s.target.source in {t.source for t in adding}]
-        around = {loop.name for loops, first in starts for loop in loops if loop.name not in first}
+        around = anew(self.nest, {target.source for target in adding})
         count = 1.0
         for depth, loop in reversed(list(enumerate(self.block.above[:-1]))):
             if loop.name in around or all(loop.name in target.loops for target in adding):
@@ -126,6 +125,12 @@ class SumVectors:
         places = [place for line in self.block.lines for place in line.statement.operands if loop.name in place.loops]
         written = {line.statement.target.source for line in self.block.lines}
         return max((self.shared(place, written) for place in places if stride(self.nest, place, loop.name) != 1), default=1.0)
+
+
+def anew(nest: Nest, targets: Collection[str]) -> frozenset[str]:
+    """The loops in each of whose iterations sums in these arrays or tiles are begun."""
+    starts = [(loops, s.first) for loops, s in nest.points if s.role == "init" and s.target.source in targets]
+    return frozenset([loop.name for loops, first in starts for loop in loops if loop.name not in first])
 
 
 def _sharing(loop: For, place: Place) -> int:
