@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import compress, product
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from .tree.nest import For
 
 MOST_POINTS = 4096
 """Combinations of outer iterations that an average is taken over."""
+FEW_POINTS = 32
+"""Combinations that are counted in less time one by one than NumPy takes to begin: those of most loops that a tile cuts."""
 MOST_AVERAGES = 1024
 """Averages that are kept: a few kernels' worth."""
 
@@ -83,6 +87,45 @@ def counted(loops: tuple[OuterLoop, ...], space: tuple[OuterLoop, ...]) -> Count
 @lru_cache(maxsize=512)
 def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...]) -> tuple[int, ...]:
     """Iterations of a loop of this name for each combination of outer iterations that runs: those of many as a sample."""
+    sampled = [_sampled(outer, len(space)) for _, outer, _ in space]
+    if math.prod(map(len, sampled)) <= FEW_POINTS:
+        return _one_by_one(name, extent, limits, space, list(product(*sampled)))
+    return _at_once(name, extent, limits, space)
+
+
+def _one_by_one(
+    name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...], points: Sequence[tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The same for these combinations of outer iterations."""
+    names = [outer for outer, _, _ in space]
+    runs = [True] * len(points)
+    for limit in {limit for _, _, limits in space for limit in limits}:
+        runs = [inside and value >= 0 for inside, value in zip(runs, _values(limit, names, points), strict=True)]
+    running = list(compress(points, runs)) or points
+    low, high = [0] * len(running), [extent - 1] * len(running)
+    for limit in limits:
+        factor, rests = limit.coefficients.get(name, 0), _values(limit, names, running)
+        if factor > 0:
+            low = [max(least, -(rest // factor)) for least, rest in zip(low, rests, strict=True)]
+        elif factor < 0:
+            high = [min(most, rest // -factor) for most, rest in zip(high, rests, strict=True)]
+        else:
+            high = [most if rest >= 0 else -1 for most, rest in zip(high, rests, strict=True)]
+    return tuple([max(0, most - least + 1) for least, most in zip(low, high, strict=True)])
+
+
+def _values(limit: Affine, names: Sequence[str], points: Sequence[tuple[int, ...]]) -> list[int]:
+    """What a limit is at these combinations of iterations of the loops with these names; other variables are 0."""
+    values = [limit.constant] * len(points)
+    for name, factor in limit.terms:
+        if name in names:
+            position = names.index(name)
+            values = [value + factor * point[position] for value, point in zip(values, points, strict=True)]
+    return values
+
+
+def _at_once(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...]) -> tuple[int, ...]:
+    """The same for all combinations, or a sample of them."""
     grid, runs = _combinations(space)
     low, high = np.zeros((), int), np.full((), extent - 1)
     for limit in limits:
