@@ -93,7 +93,10 @@ class Affine:
 
     def substituted(self, values: Mapping[str, Affine]) -> Affine:
         """The expression with variables replaced by expressions; names that are missing stay."""
-        if not any(name in values for name, _ in self.terms):
+        for name, _ in self.terms:
+            if name in values:
+                break
+        else:  # as of most indices, which a search asks for by the thousand
             return self
         result: dict[str, int] = {}
         constant = self.constant

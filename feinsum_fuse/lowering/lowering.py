@@ -113,11 +113,11 @@ def _einsum_of(node: NestItem) -> str:
 
 @lru_cache(CUTS)
 def _cut(whole: Same[Nest], einsum: str, steps: tuple[Step, ...]) -> tuple[NestItem, ...]:
-    """An Einsum's own nodes after steps on it alone."""
-    nest = whole.value.replace(body=tuple(node for node in whole.value.body if _einsum_of(node) == einsum))
-    for step in steps:
-        nest = step.apply(nest)
-    return nest.body
+    """An Einsum's own nodes after steps on it alone; what the first of them lead to is kept as well."""
+    if not steps:
+        return tuple(node for node in whole.value.body if _einsum_of(node) == einsum)
+    *first, last = steps
+    return last.apply(whole.value.replace(body=_cut(whole, einsum, tuple(first)))).body
 
 
 class Lowering:
@@ -325,9 +325,13 @@ class Lowering:
 
     def _parts_of(self, node: Storage) -> Iterator[str]:
         """What a softmax held here expands to, where the mapping does not say otherwise."""
-        named = {t for b in self.branches for placed in b.path if isinstance(placed.node, Storage) for t in placed.node.tensors}
         for tensor in node.tensors:
-            yield from (part for part in parts_of(self.cascade, tensor) if part not in named)
+            yield from (part for part in parts_of(self.cascade, tensor) if part not in self._held)
+
+    @cached_property
+    def _held(self) -> frozenset[str]:
+        """The tensors that the mapping holds somewhere."""
+        return frozenset(t for b in self.branches for placed in b.path if isinstance(placed.node, Storage) for t in placed.node.tensors)
 
     def _storage(self, position: Position, node: Storage, tensor: str, users: list[EinsumBranch]) -> Iterator[Step]:
         kind = self.bindings.memory(node.component)

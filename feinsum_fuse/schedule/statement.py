@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from constantdict import constantdict
@@ -91,15 +91,20 @@ class Statement:
         ahead: constantdict[str, AskedAhead] = _NOT_AHEAD,
     ) -> None:
         # Written out, as for loops: a frozen class's own takes three times as long.
-        fields = self.__dict__
-        fields["einsum"], fields["role"], fields["target"], fields["value"] = einsum, role, target, value
-        fields["operands"], fields["values"], fields["reduce"], fields["guards"] = operands, values, reduce, guards
-        fields["first"], fields["later"], fields["ahead"] = first, later, ahead
+        own = self.__dict__
+        own["einsum"], own["role"], own["target"], own["value"] = einsum, role, target, value
+        own["operands"], own["values"], own["reduce"], own["guards"] = operands, values, reduce, guards
+        own["first"], own["later"], own["ahead"] = first, later, ahead
 
     @property
     def sources(self) -> set[str]:
         """The arrays, tiles and rules that it writes or reads."""
         return {self.target.source, *(place.source for place in self.operands)}
+
+    @kept_property
+    def iterated(self) -> frozenset[str]:
+        """The loops that its rank variables are made of."""
+        return frozenset([name for value in self.values.values() for name, _ in value.terms])
 
     @property
     def computing(self) -> frozenset[str]:
@@ -126,6 +131,15 @@ class Statement:
             self.ahead,
         )
 
+    def __getstate__(self) -> dict[str, object]:
+        # What is computed from a statement stays here, as of a loop.
+        own = self.__dict__
+        return {name: own[name] for name in _STATEMENT_PARTS}
+
+    def changed(self, **changes: object) -> Statement:
+        """The statement with some parts replaced; written out, as for loops."""
+        return Statement(**{**self.__getstate__(), **changes})  # type: ignore[arg-type]
+
     def __str__(self) -> str:
         sign = "=" if self.reduce is None else f"{REDUCTIONS[self.reduce].infix or self.reduce}="
         value = str(self.value)
@@ -137,3 +151,6 @@ class Statement:
         suffix = f"  if {' and '.join(conditions)}" if conditions else ""
         suffix += "".join(f"  # {source} {ahead.distance} bytes ahead" for source, ahead in self.ahead.items())
         return f"{self.target} {sign} {value}{suffix}"
+
+
+_STATEMENT_PARTS = tuple(part.name for part in fields(Statement))

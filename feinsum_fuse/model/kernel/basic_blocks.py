@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ...formats.affine import Affine
@@ -167,7 +167,7 @@ class BasicBlock:
             lines = tuple([CodeLine(line.statement, line.unrolled, line.lane, line.above, known) for line in self.lines])
             lines = tuple(line for line in lines if line.copies)
             if lines:
-                yield part, replace(self, lines=lines)
+                yield part, BasicBlock(lines, self.above, self.is_loop)
 
     def _around(self, loop: For, limited: Mapping[str, For]) -> tuple[OuterLoop, ...]:
         """The loops above that decide how many copies of this loop run, and of others of the limited ones together with it."""

@@ -125,6 +125,10 @@ class _Windows:
     written: bool = False
 
 
+_Window = tuple[str, tuple[tuple[tuple[str, int], ...], ...], list[Span]]
+"""An array, what moves a window of it outside, and what is touched along each stored axis."""
+
+
 @dataclass
 class LineTraffic:
     """The traffic of one nest through caches."""
@@ -136,6 +140,8 @@ class LineTraffic:
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
     spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
+    windows: dict[tuple[int | None, ...], _Window] = field(default_factory=dict)
+    """A place, and the further iterations of each loop that moves it -> what is touched there."""
     walks: dict[tuple[int, tuple[int, ...], bool], Walk] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
@@ -291,26 +297,34 @@ class LineTraffic:
             for place in (*statement.operands, statement.target):
                 if place.source in registers:
                     continue
-                name, indices, most = self._axes(place)
-                spans, outside = [], []
-                for index, size in zip(indices, most, strict=True):
-                    moving, still = [], []
-                    for term in index.terms:
-                        times = further.get(term[0])
-                        if times is None:
-                            still.append(term)
-                        elif times:
-                            moving.append((abs(term[1]), times))
-                    spans.append(Span.of(moving, size))
-                    outside.append(tuple(still))
+                # Of the loops of a body further out most do not move the place: it was looked at already then.
+                key = (id(place), *map(further.get, place.loops))
+                if key not in self.windows:
+                    self.windows[key] = self._window(place, further)
+                name, at, spans = self.windows[key]
                 windows = found.get(name)
                 if windows is None:
                     windows = found[name] = _Windows()
-                at = tuple(outside)
                 known = windows.found.get(at)
                 windows.found[at] = place.source, spans if known is None else list(map(Span.joined, known[1], spans))
                 windows.written |= place is statement.target
         return found
+
+    def _window(self, place: Place, further: Mapping[str, int]) -> _Window:
+        """What is touched at a place by loops that take so many further iterations."""
+        name, indices, most = self._axes(place)
+        spans, outside = [], []
+        for index, size in zip(indices, most, strict=True):
+            moving, still = [], []
+            for term in index.terms:
+                times = further.get(term[0])
+                if times is None:
+                    still.append(term)
+                elif times:
+                    moving.append((abs(term[1]), times))
+            spans.append(Span.of(moving, size))
+            outside.append(tuple(still))
+        return name, tuple(outside), spans
 
     def _axes(self, place: Place) -> tuple[str, tuple[Affine, ...], tuple[int, ...]]:
         """What an array is called, and for each stored axis the index and how many elements there are at most."""

@@ -115,8 +115,15 @@ class FunctionIntrinsic:
 
     def takes(self, types: tuple[str, ...]) -> bool:
         """Whether it computes with an output and operands of these types, the latter in any order."""
-        output, *operands = (self.types[tensor] for tensor in self.tensors)
-        return types[:1] == (output,) and sorted(types[1:]) == sorted(operands)
+        return types[:1] == self._output_type and sorted(types[1:]) == self._operand_types
+
+    @cached_property
+    def _output_type(self) -> tuple[str, ...]:
+        return (self.types[self.parsed.output],)
+
+    @cached_property
+    def _operand_types(self) -> list[str]:
+        return sorted(self.types[name] for name, _ in self.parsed.inputs)
 
     @property
     def key(self) -> str:

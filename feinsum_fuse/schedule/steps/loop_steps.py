@@ -20,7 +20,7 @@ from ..refusals import (
 from ..step import EinsumName, Keyword, Step
 from ..tree.initial_values import initial_at, initial_nest, limits_of_initial, sets_as_much, without
 from ..tree.loops import chain_of, check_alone, computing, enclosing, find, guarded, is_reduction, output_indices, replace_loop, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement, fused_chain, rebuilt, statements, substituted, walk
+from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement, fused_chain, rebuilt, statements, substituted, unless_same, walk
 from ..tree.polyhedra import carried
 from ..tree.sharing import Pace, Sharing, common_limits
 
@@ -226,7 +226,7 @@ def _merged(body: tuple[NestItem, ...], names: Sequence[str], start: int, stop: 
     if any(isinstance(node, For) and node.name == names[0] for node in body):
         between = tuple(n for n in body[start:stop] if not (isinstance(n, For) and n.name in names))
         return (*body[:start], *between, shared, *body[stop:])
-    return tuple(with_body(n, _merged(n.body, names, start, stop, shared)) if isinstance(n, For) else n for n in body)
+    return unless_same(body, [with_body(n, _merged(n.body, names, start, stop, shared)) if isinstance(n, For) else n for n in body])
 
 
 @dataclass(frozen=True)

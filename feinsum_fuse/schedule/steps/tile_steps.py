@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -242,7 +241,7 @@ class CacheRead(Step):
         def change(node: NestItem) -> tuple[NestItem, ...]:
             if isinstance(node, For) or node.einsum not in self.einsums or node.role not in {"update", "map"}:
                 return (node,)
-            return (dataclasses.replace(node, operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
+            return (node.changed(operands=tuple(touched.local(p, name) if p in places else p for p in node.operands)),)
 
         body = rebuilt(nest.body, change, source)
         readers = [e for e in self.einsums if any(s.einsum == e and name in {p.source for p in s.operands} for _, s in statements(body))]
@@ -322,7 +321,7 @@ class CacheWrite(Step):
                 return () if init is not None else (node,)
             if node.role in {"update", "map", "combine"} and node.target.source == place.source:
                 value = later.of(node.value).inner if later is not None and node.role == "update" else node.value
-                return (dataclasses.replace(node, target=touched.local(node.target, name), value=value),)
+                return (node.changed(target=touched.local(node.target, name), value=value),)
             return (node,)
 
         body = rebuilt(nest.body, change, place.source)
@@ -361,7 +360,7 @@ class CacheWrite(Step):
         # Elements of a tile are set anew in each iteration of the loops around it.
         common = [loop.name for loop in scope if loop in above and loop.name not in reductions]
         stored = statements(drain, tuple(scope))
-        return sets_within((above, init), [(around, dataclasses.replace(s, first=reductions)) for around, s in stored], common)
+        return sets_within((above, init), [(around, s.changed(first=reductions)) for around, s in stored], common)
 
     def _leaves_partial_results(self, mover: Mover, drain: tuple[NestItem, ...]) -> bool:
         """Whether the tile is written back to some partial results only: the others, beyond a loop's end, are combined as well."""
@@ -391,7 +390,7 @@ class CacheWrite(Step):
         done = later.of(update.value)
 
         def undone(node: NestItem) -> tuple[NestItem, ...]:
-            return (node if isinstance(node, For) else dataclasses.replace(node, value=done.goes_on_from(node.value)),)
+            return (node if isinstance(node, For) else node.changed(value=done.goes_on_from(node.value)),)
 
         return rebuilt(nodes, undone)
 
@@ -425,7 +424,7 @@ def _finished(nest: Nest, node: NestItem, update: Statement, later: Later) -> Ne
     element = tile_origin(nest, node.target.source, node.target.indices)
     value = later.of(update.value).of(node.value)
     values = {name: element[axis] for name, axis in later.fixed.items() if name in get_dependencies(value)}
-    return dataclasses.replace(node, value=value, values=constantdict(values))
+    return node.changed(value=value, values=constantdict(values))
 
 
 def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Region) -> Statement:
@@ -436,7 +435,7 @@ def _reading(nest: Nest, reader: Statement, source: str, tile: Tile, touched: Re
     stored, value = nest.dtype_of(source), reader.value
     if computed_in(stored) != tile.dtype:
         value = SubstitutionMapper(make_subst_func({name: cast_to(computed_in(stored), var(name)) for name in held}))(value)
-    return dataclasses.replace(reader, target=target, value=value, operands=operands)
+    return reader.changed(target=target, value=value, operands=operands)
 
 
 @dataclass(frozen=True)
@@ -482,7 +481,7 @@ class ComputeAt(Step):
                 return (node,)
             target = touched.local(node.target, name) if node.target.source == source.name else node.target
             operands = tuple(touched.local(p, name) if p.source == source.name else p for p in node.operands)
-            return (dataclasses.replace(node, target=target, operands=operands),)
+            return (node.changed(target=target, operands=operands),)
 
         sources = constantdict({key: s for key, s in nest.sources.items() if key != source.name})
         return nest.replace(body=rebuilt(nest.body, change, source.name), tiles=constantdict({**nest.tiles, name: tile}), sources=sources)

@@ -312,12 +312,12 @@ def _by_blocks(chain: Sequence[For], statement: Statement, rows: For, columns: F
     parts = [_in_vectors(loop, lanes) for loop in (columns, rows)]
     body: tuple[NestItem, ...] = (statement.substituted({n: v for part in parts for n, v in part.values.items()}),)
     for part in reversed(parts):
-        body = (dataclasses.replace(part.lane, body=body),)
+        body = (part.lane.around(body),)
     for part in reversed(parts):
-        body = (dataclasses.replace(part.vectors, body=body),)
+        body = (part.vectors.around(body),)
     for node in reversed(chain):
         if node not in (rows, columns):
-            body = (dataclasses.replace(node, body=body),)
+            body = (node.around(body),)
     return body[0]
 
 
@@ -355,11 +355,11 @@ def _by_vectors(chain: list[For], statement: Statement, tile: Tile, lanes: int) 
     index = place.indices[tile.axes[-1]]
     loop = min((node for node in chain if node.name in index.variables), key=lambda node: abs(index.coefficients[node.name]))
     part = _in_vectors(loop, lanes)
-    vector = dataclasses.replace(part.lane, body=(statement.substituted(part.values),))
-    body: tuple[NestItem, ...] = (dataclasses.replace(part.vectors, body=(vector,)),)
+    vector = part.lane.around((statement.substituted(part.values),))
+    body: tuple[NestItem, ...] = (part.vectors.around((vector,)),)
     for node in reversed(chain):
         if node is not loop:
-            body = (dataclasses.replace(node, body=body),)
+            body = (node.around(body),)
     return body[0]
 
 

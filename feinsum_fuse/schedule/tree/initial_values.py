@@ -6,7 +6,6 @@ What bounds a reduction says which points there are, and so nothing of the eleme
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -192,7 +191,7 @@ def without(limits: tuple[Affine, ...], names: Collection[str]) -> tuple[Affine,
 def initial_at(initial: PlacedStatement, update: Statement) -> Statement:
     """The statement that sets initial values, over the loops of the statement that computes."""
     init = initial[1]
-    return dataclasses.replace(init, target=update.target, guards=init.guards if init.target == update.target else (), first=())
+    return init.changed(target=update.target, guards=init.guards if init.target == update.target else (), first=())
 
 
 def initial_nest(init: Statement, below: Sequence[For]) -> tuple[NestItem, ...]:

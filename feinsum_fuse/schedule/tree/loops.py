@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -72,7 +71,7 @@ def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[Nes
     if not limits:
         return body
     return tuple(
-        n.changed(limits=n.limits + limits) if isinstance(n, For) else dataclasses.replace(n, guards=n.guards + limits) for n in body
+        n.changed(limits=n.limits + limits) if isinstance(n, For) else n.changed(guards=n.guards + limits) for n in body
     )
 
 
@@ -161,7 +160,7 @@ def is_reduction(nest: Nest, loop: For, einsum: str) -> bool:
     statement = computing(nest, einsum)
     return (
         statement.reduce is not None
-        and any(loop.name in v.variables for v in statement.values.values())
+        and loop.name in statement.iterated
         and not any(loop.name in index.variables for index in output_indices(nest, statement))
     )
 

@@ -23,9 +23,9 @@ from .nest import For, Nest, NestItem, fused_chain, statements, substituted, wal
 def axes_of(nest: Nest, level: Level) -> dict[FanoutKind, int]:
     """Device axis -> the largest number of iterations bound to it, for ``group`` or ``local``; OpenCL wants axes without gaps."""
     sizes: dict[FanoutKind, int] = {}
-    for node in walk(nest.body):
-        if isinstance(node, For) and level_of(node.binding) == level:
-            sizes[node.binding] = max(sizes.get(node.binding, 1), prod(loop.extent or 1 for loop in fused_chain(node)))
+    for loop in nest.all_loops:
+        if level_of(loop.binding) == level:
+            sizes[loop.binding] = max(sizes.get(loop.binding, 1), prod(one.extent or 1 for one in fused_chain(loop)))
     kinds = [kind for kind in FANOUT_KINDS if level_of(kind) == level]
     last = max(map(kinds.index, sizes), default=-1)
     return {kind: sizes.get(kind, 1) for kind in kinds[: last + 1]}

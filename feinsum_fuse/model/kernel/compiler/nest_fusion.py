@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, product
 
 from constantdict import constantdict
@@ -153,13 +153,13 @@ class _NestFusion(LoopFusion[NestItem]):
             if node.intrinsic or (node.binding == "vector" and around.lane is not None) or node.extent is None:
                 return False
             if node.binding == "vector":
-                inner = replace(around, lane=node)
+                inner = _Around(around.copies, node, around.lengths)
             elif is_written_out(self.nest, node):
-                inner = replace(around, copies=(*around.copies, node))
+                inner = _Around((*around.copies, node), around.lane, around.lengths)
             elif node.binding != "loop" or node.limits or node.fused:
                 return False
             else:
-                inner = replace(around, lengths={**around.lengths, node.name: node.extent})
+                inner = _Around(around.copies, around.lane, {**around.lengths, node.name: node.extent})
             if not self._add_places(found, node.body, name, inner):
                 return False
         return True
