@@ -403,7 +403,7 @@ def _over_private(nest: Nest, above: tuple[For, ...], statement: Statement) -> l
     inside: list[For] = []
     around: list[For] = []
     for loop in reversed(above):
-        if loop.binding == "vector" or loop.is_over_items:
+        if loop.binding == "vector" or loop.is_over_items or loop.extent == 1:
             continue
         if loop.binding != "loop" or not loop.refs:
             break
