@@ -188,17 +188,18 @@ def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
 
 def _fetched_columns(nest: Nest, chain: Sequence[For], statement: Statement, tile: Tile, lanes: int) -> tuple[For, For] | None:
     """The loops over the rows and over the columns of a matrix that a nest fetches into a tile, if rows lie in the array what columns are
-    in the tile, and blocks of so many fit.
+    in the tile, and there are rows for blocks of so many; of fewer columns smaller blocks overlap.
     """
     long = {loop.name: loop for loop in chain if (loop.extent or 0) >= lanes}
+    wide = {loop.name: loop for loop in chain if (loop.extent or 0) >= SHORTEST_BLOCK}
     rows = [name for name in statement.target.indices[tile.axes[-1]].variables if name in long]
     array = nest.sources.get(statement.operands[0].source)
     if len(rows) != 1 or array is None or array.consecutive_axis is None:
         return None
-    columns = [name for name in statement.operands[0].indices[array.consecutive_axis].variables if name in long]
+    columns = [name for name in statement.operands[0].indices[array.consecutive_axis].variables if name in wide]
     if len(columns) != 1 or statement.guards or not is_transposed(nest, statement, rows[0], columns[0]):
         return None
-    return long[rows[0]], long[columns[0]]
+    return long[rows[0]], wide[columns[0]]
 
 
 def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bool:
