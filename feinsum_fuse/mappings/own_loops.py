@@ -11,7 +11,7 @@ import numpy as np
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
-from .branches import NEAREST_PART, Branch
+from .branches import NEAREST_PART, STAYS, Branch
 from .choices import Choice
 from .components import Axis
 from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
@@ -161,10 +161,16 @@ class OwnLoops:
         # Tiles are stored as lanes want them: those of what writes them, if a copy's lanes lie otherwise.
         own = {*self.branch.segment.keeps, *self.branch.turned(self.einsum)} - self._written_across()
         touched = [a for a in (*self.einsum.operands, self.einsum.output) if a.tensor not in own]
-        across = [a for a in touched if self.vector in a.variables and not is_contiguous(a, self.vector)]
+        across = [a for a in touched if self.vector in a.variables and not is_contiguous(a, self.vector) and not self._stays_near(a)]
         found = [v for v in self.einsum.output_variables if v != self.vector and any(is_contiguous(access, v) for access in across)]
         best = max(found, key=lambda v: self.tiles[v], default=None)
         return self.choose(Choice.of("lines", self.einsum.name, best, [None])) if best is not None else None
+
+    def _stays_near(self, access: Access) -> bool:
+        """Whether an operand that is gone through again and again stays in a core's own cache: its lines are there whatever the order."""
+        size = self.branch.segment.around.tensor_bytes(access.tensor)
+        is_again = not set(access.variables).issuperset(self.einsum.output_variables)
+        return is_again and access is not self.einsum.output and size <= self.branch.plan.target.core_cache_bytes // STAYS
 
     def _sides(self, lines: str, lanes: int) -> dict[str | None, int]:
         """The sides of such a block: as many lines as lanes, and as much of further variables along which operands of all points lie.
