@@ -11,6 +11,7 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
+from ..schedule.kernel.operations import is_near
 from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .segments import RowVariables, Segment
@@ -227,6 +228,20 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
         if prod(cascade.fixed_shape(access.tensor)) * np.dtype(tensor.dtype).itemsize > target.units * target.core_cache_bytes:
             return True
     return False
+
+
+def lies_near(cascade: Cascade, access: Access, lane: str, width: int) -> bool:
+    """Whether lanes lie a few elements apart in a row-major array, so that vectors of them are picked from as many whole ones."""
+    return is_near(step_of(cascade, access, lane), width)
+
+
+def step_of(cascade: Cascade, access: Access, lane: str) -> int:
+    """Elements of a row-major array from one lane to the next; 0 where a size is symbolic."""
+    shape = cascade.tensors[access.tensor].shape
+    sizes = [n for n in shape if isinstance(n, int)]
+    if len(sizes) != len(shape):
+        return 0
+    return sum(index.coefficients.get(lane, 0) * prod(sizes[axis + 1 :]) for axis, index in enumerate(access.indices))
 
 
 def is_contiguous(access: Access, lane: str) -> bool:

@@ -1,4 +1,4 @@
-"""Lanes that are filled one by one, and vectors of half a length that are changed in memory."""
+"""Lanes that are filled one by one or picked from whole vectors, and vectors of half a length that are changed in memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from feinsum_fuse.model.kernel.value_operations import CodeCounts
 from tests.model.test_each_term import mapped, seconds, with_variables
 
 
-def windows(written_out: int) -> Spec:
-    """Windows of three by three with a step of two, 32 vectors of eight, by a compiler that writes out so many sums."""
+def windows(written_out: int, step: int = 5) -> Spec:
+    """Windows of three by seven with a step of five, 32 vectors of eight, by a compiler that writes out so many sums."""
     return with_variables(
         mapped(
-            "{rank_sizes: {Y: 32, X: 8, R: 3, S: 3, P: 34, L: 17}, bits_per_value: {All: 32},"
-            " einsums: ['Z[y, x] = A[P: y + r, L: 2*x + s] * F[r, s]']}",
+            f"{{rank_sizes: {{Y: 32, X: 8, R: 3, S: 7, P: 34, L: {7 * step + 7}}}, bits_per_value: {{All: 32}},"
+            f" einsums: ['Z[y, x] = A[P: y + r, L: {step}*x + s] * F[r, s]']}}",
             "[A, F, Z]",
             "- !Temporal {rank_variable: y, tile_shape: 1}\n  - !Storage {component: Register, tensors: [Z]}\n"
             "  - !Temporal {rank_variable: r, tile_shape: 1}\n  - !Temporal {rank_variable: s, tile_shape: 1}\n"
@@ -27,14 +27,21 @@ def windows(written_out: int) -> Spec:
 
 
 def test_an_element_of_two_windows_is_loaded_once() -> None:
-    """Three neighbouring windows are of 8, 8 and one more element."""
+    """Seven neighbouring windows are of 42 elements."""
     slow = {"load_seconds": 1e-6, "pack_seconds": 1e-13}
-    assert seconds(windows(32), **slow) == pytest.approx(32 * 3 * (17 + 3) * 1e-6, rel=0.01)
-    assert seconds(windows(1), **slow) == pytest.approx(32 * 9 * (8 + 1) * 1e-6, rel=0.01)
+    assert seconds(windows(32), **slow) == pytest.approx(32 * 3 * (42 + 7) * 1e-6, rel=0.01)
+    assert seconds(windows(1), **slow) == pytest.approx(32 * 21 * (8 + 1) * 1e-6, rel=0.01)
 
 
 def test_the_first_lane_is_there_with_its_load() -> None:
-    assert seconds(windows(1), pack_seconds=1e-6) == pytest.approx(32 * 9 * 7 * 1e-6, rel=0.01)
+    assert seconds(windows(1), pack_seconds=1e-6) == pytest.approx(32 * 21 * 7 * 1e-6, rel=0.01)
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_near_lanes_are_mixed_of_as_many_vectors_as_they_lie_apart(step: int) -> None:
+    slow = {"load_seconds": 1e-6, "pack_seconds": 1e-13}
+    assert seconds(windows(1, step), **slow) == pytest.approx(32 * 21 * (step + 1) * 1e-6, rel=0.01)
+    assert seconds(windows(1, step), pack_seconds=1e-6) == pytest.approx(32 * 21 * (step - 1) * 1e-6, rel=0.01)
 
 
 def test_half_vectors_change_in_memory_as_much_sooner_as_they_are_stored() -> None:

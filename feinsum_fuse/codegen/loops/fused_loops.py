@@ -124,7 +124,7 @@ def _touched(value: Expression) -> Iterator[tuple[Expression, int]]:
         if value.operation.verb not in {Verb.LOAD, Verb.STORE}:
             yield value, 0
             return
-        yield value.parameters[0], value.operation.lanes
+        yield value.parameters[0], value.operation.reach
         for parameter in value.parameters[1:]:
             yield from _touched(parameter)
     elif isinstance(value, p.Subscript):

@@ -35,6 +35,44 @@ _OVERLAPPING = """\
 """What is no whole block of a matrix: the name of the function for blocks that are half as long, and their length."""
 
 
+def mixing(operation: VectorOperation) -> str:
+    """The OpenCL C text of the macro that mixes two of an operation's vectors."""
+    return _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // operation.lanes]}{operation.lanes}")
+
+
+def loaded_apart(operation: VectorOperation, whole: str) -> str:
+    """The OpenCL C text of a load of elements that lie ``operation.step`` apart: the vectors between the first element and the last, and no
+    other memory, are mixed by twos until one is left, in which all elements are at their places.
+
+    ``whole``: the function that keeps vectors in one piece, if one is needed.
+    """
+    name, lanes, vector, step, (space,) = operation.name, operation.lanes, operation.vector, operation.step, operation.spaces
+    starts = [*range(0, operation.reach - lanes, lanes), operation.reach - lanes]
+    parts: list[tuple[str, dict[int, int]]] = []
+    for number, start in enumerate(starts):
+        own = [lane for lane in range(lanes) if min(lane * step // lanes, len(starts) - 1) == number]
+        loaded = f"get_{vector}(__{space}, at + {start})"
+        if operation.is_counted:  # no further than the last one that is there
+            loaded = f"{operation.together.name}(at[{start}], (count - 1) * {step} + {1 - start})"
+        parts.append((f"{whole}({loaded})" if whole else loaded, {lane: lane * step - start for lane in own}))
+    lines: list[str] = []
+    while len(parts) > 1:
+        (one, firsts), (other, seconds), *rest = parts
+        places = [firsts.get(lane, lanes + seconds[lane] if lane in seconds else -1) for lane in range(lanes)]
+        lines.append(f"  {vector} step{len(lines)} = mixed_{vector}({one}, {other}, {', '.join(map(str, places))});")
+        parts = [*rest, (f"step{len(lines) - 1}", {lane: lane for lane in (*firsts, *seconds)})]
+    counted, names = (", int count", "x, count") if operation.is_counted else ("", "x")
+    body = "\n".join(lines)
+    return f"""
+{mixing(operation)}/* Elements that lie {step} apart. */
+static inline {vector} {name}_at(__{space} {operation.element} const *at{counted})
+{{
+{body}
+  return {whole}({parts[0][0]});
+}}
+#define {name}({names}) {name}_at(&{names.replace("x", "(x)")})"""
+
+
 def block_text(operation: VectorOperation) -> str:
     """The OpenCL C text of a function that transposes a block."""
     name, element, lanes = operation.name, operation.element, operation.lanes
@@ -45,9 +83,8 @@ def block_text(operation: VectorOperation) -> str:
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
-    mixed = _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // lanes]}{lanes}") if is_square else ""
     return f"""
-{mixed}/* A block of a matrix, transposed; what is no whole block goes {how}. */
+{mixing(operation) if is_square else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
   if (rows < {operation.block_rows} || columns < {lanes}{others})

@@ -67,7 +67,7 @@ class _Subscripts(WalkMapper):  # type: ignore[misc]
         moved = _moved(expr, self.operations)
         if moved is not None and moved.verb is Verb.LOAD:
             place = expr.parameters[0]
-            self.found.append((place, moved.lanes))
+            self.found.append((place, moved.reach))
             self.rec(place.index)
         for parameter in expr.parameters[0 if moved is None else 1 :]:
             self.rec(parameter)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
-from ..intrinsics.block_text import block_text
+from ..intrinsics.block_text import block_text, loaded_apart
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
@@ -55,6 +55,12 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         yield from definitions(operation.not_ahead, quirks)
         yield "09_ask_for", _ASK_FOR
         yield f"11_{operation.name}", _ahead(operation)
+        return
+    if operation.step > 1:
+        # Vectors of elements that lie together are mixed; of these so many as are there are loaded by a function.
+        needed = definitions(operation.together, quirks)
+        yield from (text for text in needed if operation.is_counted or not text[0].startswith("10_"))
+        yield f"11_{operation.name}", definition(operation, quirks)
         return
     lanes = operation.lanes
     if operation.element == ELEMENT:
@@ -270,6 +276,8 @@ def _of_memory(operation: VectorOperation, whole: str, quirks: Quirks, has_value
     name, element, lanes, vector = operation.name, operation.element, operation.lanes, operation.vector
     (space,), is_load = operation.spaces, operation.verb is Verb.LOAD
     pointer = f"__{space} {element} "
+    if operation.step > 1:
+        return loaded_apart(operation, whole)
     if operation.extent is Extent.WHOLE and is_load:
         loaded = f"get_{vector}(__{space}, &(x))"
         return f"#define {name}(x) {whole}({loaded})" if whole else f"#define {name}(x) {loaded}"

@@ -48,6 +48,15 @@ def has_vectors(dtype: str) -> bool:
     return dtype in C_TYPES
 
 
+def is_near(step: int, lanes: int) -> bool:
+    """Whether lanes that lie so many elements apart are mixed of whole vectors, rather than filled one by one.
+
+    There are as many vectors to load as elements from one lane to the next, and one fewer to mix in: up to half as many as lanes these are
+    half of the loads and moves that single elements take, or fewer.
+    """
+    return 1 < step <= lanes // 2
+
+
 class Verb(Enum):
     """What is done; the value begins the function's name."""
 
@@ -169,6 +178,8 @@ class VectorOperation:
     distance: int = 0
     """Of a load: so many bytes behind what it loads memory is asked for a line, of ``line`` bytes; 0: it is not."""
     line: int = 0
+    step: int = 1
+    """Of a load: how far apart its elements lie, from the first one on."""
 
     def __hash__(self) -> int:
         # Each expression with a call asks for it, and the name is kept.
@@ -183,7 +194,8 @@ class VectorOperation:
         what = self.verb.value + running + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
         if self.verb is Verb.LANE:
             what += str(self.lane)
-        words = [what, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
+        apart = [f"every{self.step}"] if self.step > 1 else []
+        words = [what, *apart, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         if (tile := self.tile) is not None:
             words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}", *(("kept",) if tile.keeps else ())]
         return "_".join((*words, self.vector))
@@ -257,6 +269,16 @@ class VectorOperation:
         if self.tile is not None and self.tile.keeps:
             return 4
         return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
+
+    @property
+    def reach(self) -> int:
+        """Elements of memory from the first one that a load or a store moves to the last one."""
+        return (self.lanes - 1) * self.step + 1
+
+    @cached_property
+    def together(self) -> VectorOperation:
+        """The same of elements that lie together."""
+        return replace(self, step=1) if self.step > 1 else self
 
     @cached_property
     def not_ahead(self) -> VectorOperation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..statement import Place, Statement
 from ..steps.explicate import affine
 from ..steps.vector_steps import is_multiple, lane_axis
 from ..tree.nest import For, Nest, Tile
-from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type
+from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type, is_near
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
 _STORED = "_stored"
@@ -267,7 +268,30 @@ class VectorWriter:
             asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent, **asked)
             return loaded if is_stored else self._converted(loaded, dtype)
+        step = self._step(place) if self.is_cut and self.memory_of(place.source) != "private" else 0
+        if is_near(step, self.lanes):
+            first, count, spaces = self.read(self.at_lane(place, 0)), self.count(), (self.memory_of(place.source),)
+            counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
+            loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=spaces, extent=extent, step=step)
+            return loaded if is_stored else self._converted(loaded, dtype)
         return self.call(Verb.PACK, *(self._single(place, lane) for lane in range(self.lanes)))
+
+    def _step(self, place: Place) -> int:
+        """Elements of memory from one lane to the next; 0 where that is not known, or no element has an address."""
+        factors = [index.coefficients.get(self.lane, 0) for index in place.indices]
+        tile = self.nest.tiles.get(place.source)
+        if tile is not None:
+            sizes = [tile.shape[axis] for axis in tile.axes]
+            sizes[-1] += tile.padding
+            steps = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+            return sum(factors[axis] * step for axis, step in zip(tile.axes, steps, strict=True)) if tile.lanes == 1 else 0
+        source = self.nest.sources[place.source]
+        if source.is_rule and not source.is_direct:
+            return 0
+        if source.steps is not None and len(source.steps) == len(factors):
+            return sum(factor * step for factor, step in zip(factors, source.steps, strict=True))
+        along = [axis - len(factors) for axis, factor in enumerate(factors) if factor]
+        return sum(factors) if along == [source.consecutive_axis] else 0
 
     def _converted(self, vector: Expression, dtype: str) -> Expression:
         """A vector in the type that is computed in."""

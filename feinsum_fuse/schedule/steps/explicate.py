@@ -238,8 +238,9 @@ class _Reader:
         tagged = [t.tensor for a in arrays for t in self._array(a).tags_of_type(TensorTag)]
         tags = [tensor for tensor in tagged if is_element or (len(arrays) == 1 and _is_rule_of(tensor, name))]
         along = _consecutive_axis(self._array(arrays[0])) if direct else -1
+        steps = _steps(self._array(arrays[0])) if direct else None
         self.sources[name] = Source(
-            name, tags[0] if tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along
+            name, tags[0] if tags else name, shape, self.type_of(rule, arguments), True, direct, consecutive_axis=along, steps=steps
         )
         return name
 
@@ -260,6 +261,7 @@ class _Reader:
             self.sources[name] = Source(
                 *(name, tags[0] if tags else name, _shape(array), str(array.dtype.numpy_dtype)),
                 consecutive_axis=_consecutive_axis(array),
+                steps=_steps(array),
             )
         return name
 
@@ -335,6 +337,13 @@ def _consecutive_axis(array: lp.kernel.data.ArrayBase) -> int | None:
         return -1
     found = [axis - len(tags) for axis, tag in enumerate(tags) if _is_next(tag)]
     return max(found, default=None)
+
+
+def _steps(array: lp.kernel.data.ArrayBase) -> tuple[int, ...] | None:
+    """Elements of memory from one index to the next along each axis, where all of them are numbers."""
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    found = [int(tag.stride) for tag in tags if isinstance(tag, FixedStrideArrayDimTag) and isinstance(tag.stride, int | np.integer)]
+    return tuple(found) if tags and len(found) == len(tags) else None
 
 
 def _is_next(tag: object) -> bool:

@@ -195,6 +195,8 @@ class Source:
     """Whether a read is just an element of one array, which has an address."""
     consecutive_axis: int | None = -1
     """The axis, counted from the last, along which elements lie next to one another in memory; ``None`` if there is none."""
+    steps: tuple[int, ...] | None = None
+    """Elements from one index to the next along each axis; ``None`` where they are not known."""
     is_owned: bool = False
     """Whether a step made the array; it is a whole tensor in global memory until ``ComputeAt`` shrinks it."""
 

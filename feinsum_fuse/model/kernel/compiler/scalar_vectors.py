@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from ....number_types import bytes_of
+from ....schedule.kernel.operations import is_near
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
+from ....schedule.tree.parallel import memory_of
 from ..basic_blocks import CodeLine, split, stride
 from ..machine import Machine
 
@@ -93,9 +95,14 @@ class ScalarVectors:
 
     def filling(self, line: CodeLine, place: Place, lanes: float) -> tuple[float, float]:
         """What fills the vectors that a statement's copies read, of so many lanes: loads of different elements, of which windows with a
-        step have some in common, and lanes put in, the first being there with its load.
+        step have some in common, and lanes put in, the first being there with its load. Of elements that lie near whole vectors are loaded,
+        as many as these lie apart, and mixed.
         """
         assert line.lane is not None
+        apart = stride(self.nest, place, line.lane.name) or 0
+        if line.is_vector and is_near(apart, line.width) and memory_of(self.nest, place.source) != "private":
+            pieces = line.distinct(place) * max(1.0, line.width / self.native(line))
+            return pieces * apart, pieces * (apart - 1)
         vectors, found = line.distinct(place), {0}
         moved = [(stride(self.nest, place, name), count) for name, count in (*line.counts.items(), (line.lane.name, lanes))]
         for step, count in moved:

@@ -1,0 +1,43 @@
+"""Operands whose lanes lie a few elements apart, or which stay near: none is copied for its lanes, and none decides the order of loops."""
+
+from __future__ import annotations
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.formats.mapping import Storage, Temporal
+from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mappings.default_mapping import default_spec
+
+
+def nodes(spec: Spec) -> list[object]:
+    assert spec.mapping is not None
+    return [placed.node for path in spec.mapping.paths() for placed in path]
+
+
+def copied(spec: Spec) -> set[str]:
+    """The tensors that are held in local memory."""
+    return {t for node in nodes(spec) if isinstance(node, Storage) and node.component == "Scratchpad" for t in node.tensors}
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 7])
+def test_short_rows_are_picked_from_vectors(columns: int) -> None:
+    """Of longer ones than half a vector of eight a tile is turned near by."""
+    spec = default_spec(ff.cascade(["Z[m] = X[m, k]"], sizes={"M": 100_000, "K": columns}))
+    assert copied(spec) == (set() if columns <= 4 else {"X"})
+
+
+@pytest.mark.parametrize(("step", "text"), [(2, "O[c, p] = max(I[c, H: 2*p + r])"), (4, "O[c, p] = I[c, H: 4*p + r] * W[r]")])
+def test_windows_with_a_step_are_not_copied(step: int, text: str) -> None:
+    """A copy would be a window as well."""
+    sizes = {"C": 6, "P": 40_000, "R": 4, "H": 40_000 * step + 4}
+    assert copied(default_spec(ff.cascade([text], sizes=sizes))) == set()
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(20, False), (20_000, True)], ids=["near", "far"])
+def test_what_stays_near_is_read_in_any_order(size: int, blocks: bool) -> None:
+    """Lines of an operand that many rows use are there whatever the order; blocks would cut the rows of the others."""
+    sizes = {"A": 5, "B": 48, "C": 24, "D": 16, "E": size} if size < 100 else {"A": 5, "B": 48, "C": 4, "D": 2, "E": size}
+    spec = default_spec(ff.cascade(["Z[c, d, e, b, a] = A[a, b, e] * D[e, d, c, b]"], sizes=sizes))
+    found = [node for node in nodes(spec) if isinstance(node, Temporal) and node.rank_variable == "e" and node.tile_shape == 8]
+    assert bool(found) == blocks
