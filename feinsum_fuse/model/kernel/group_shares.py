@@ -25,15 +25,15 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     even = makespan(groups, threads, parts) * threads / groups
     if not 1 < groups <= MOST_GROUPS:
         return even
-    lanes = [line.lane for line in block.lines if line.lane is not None]
-    inner = [*block.above, *(loop for line in block.lines for loop in line.unrolled), *lanes]
+    lanes = {line.lane.name: line.lane for line in block.lines if line.lane is not None}
+    inner = [*block.above, *(loop for line in block.lines for loop in line.unrolled), *lanes.values()]
     ordered = sorted([loop for loop in block.above if loop.is_over_groups], key=lambda loop: loop.binding, reverse=True)
     sizes = tuple([(loop.name, loop.extent or 1) for loop in ordered])
     names = {name for name, _ in sizes}
     limits = {limit for loop in inner if loop.limits for limit in loop.limits if not names.isdisjoint(limit.variables)}
     if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
-    extents = tuple(sorted({loop.name: 1 if loop in lanes else loop.extent or 1 for loop in inner}.items()))
+    extents = tuple(sorted({loop.name: 1 if loop.name in lanes else loop.extent or 1 for loop in inner}.items()))
     return _longest(sizes, tuple(sorted(limits)), extents, threads, parts) or even
 
 
