@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks import bytes, catalogue, foreign_times, kept_runs
 from benchmarks.ceiling.mixes import disassembled
-from benchmarks.fidelity import cases, figures
+from benchmarks.fidelity import cases, figures, measuring
 from feinsum_fuse.device.catalogue import devices, find_device
 from feinsum_fuse.report.agreement import Agreement
 
@@ -74,6 +74,20 @@ def test_kernels_are_timed_on_the_runtime_that_was_calibrated(monkeypatch: pytes
     info = f"Cores on a board (cpu, 2 units) on {device.platform.name}, driver 1 on 2"
     (tmp_path / "here" / "device.yaml").write_text(f"# Measured by feinsum-fuse calibrate on {info}.\n# Rates, driver, and so on.\n")
     assert find_device(cases.Device("here").opencl_device) == device
+
+
+def test_a_slow_slot_is_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """However steady it is: another one has to agree."""
+    monkeypatch.setattr(cases, "DATA", tmp_path)
+    (tmp_path / "here").mkdir()
+    here = cases.Device("here")
+    wanted = []
+    for seconds in (3e-4, 1e-4, 1.02e-4):
+        here.add_samples("matmul", 5, [seconds * 1e9] * 30)
+        wanted.append(measuring.is_noisy(here.slots("matmul")[5]))
+    assert wanted == [True, True, False]
+    assert len(here.samples("matmul")[5]) == 90
+    assert measuring.is_noisy([[1e-4] * 7, [1e-4] * 7])
 
 
 def test_figures_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

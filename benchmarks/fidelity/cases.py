@@ -191,14 +191,18 @@ class Device:
         rows = self._drawn(case).read_text().splitlines()
         return [dataclasses.replace(base, mapping=ff.loads(json.loads(row)["mapping"]).mapping) for row in rows]
 
-    def samples(self, case: str) -> dict[int, list[float]]:
-        """Number of a mapping -> seconds of its runs."""
-        found: dict[int, list[float]] = {}
+    def slots(self, case: str) -> dict[int, list[list[float]]]:
+        """Number of a mapping -> seconds of its runs in each slot."""
+        found: dict[int, list[list[float]]] = {}
         file = self.folder / f"{case}_seconds.jsonl"
         for line in file.read_text().splitlines() if file.exists() else ():
             row = json.loads(line)
-            found.setdefault(row["mapping"], []).extend(ns * 1e-9 for ns in row["samples_ns"])
+            found.setdefault(row["mapping"], []).append([ns * 1e-9 for ns in row["samples_ns"]])
         return found
+
+    def samples(self, case: str) -> dict[int, list[float]]:
+        """Number of a mapping -> seconds of its runs."""
+        return {number: [sample for slot in slots for sample in slot] for number, slots in self.slots(case).items()}
 
     def add_samples(self, case: str, mapping: int, samples_ns: list[float]) -> None:
         """Keep the runs of a mapping."""

@@ -32,9 +32,12 @@ SECONDS = 0.6
 LEAST, MOST = 7, 30
 """Runs of a mapping in a slot."""
 ENOUGH = 20
-"""Runs without which no time is believed: on a shared host a slow minute is as steady as a fast one."""
+"""Runs without which no time is believed."""
+SLOTS, MOST_SLOTS = 2, 4
+"""Slots without which no time is believed, since on a shared host a slow minute is as steady as a fast one, and after which there are no
+more."""
 NOISE = 0.05
-"""A mapping is timed again until its lower quartile is within this part of its fastest run, or it has had the most runs."""
+"""A mapping is timed again until its lower quartile, and the fastest run of another slot, are within this part of its fastest run."""
 
 
 def draw(device: Device, case: str, count: int, kept: int) -> None:
@@ -63,9 +66,13 @@ def prepare(device: Device, case: str, work: Path, count: int) -> None:
             print(f"{case} {number}: {error}", flush=True)
 
 
-def is_noisy(samples: list[float]) -> bool:
-    """Whether more runs are wanted."""
-    return len(samples) < ENOUGH or (len(samples) < 2 * ENOUGH and noise(samples) > NOISE)
+def is_noisy(slots: list[list[float]]) -> bool:
+    """Whether more runs are wanted of a mapping that had these in each slot."""
+    samples = [sample for slot in slots for sample in slot]
+    if len(slots) < SLOTS or len(samples) < ENOUGH:
+        return True
+    fastest = sorted(map(min, slots))
+    return len(slots) < MOST_SLOTS and (fastest[1] / fastest[0] - 1 > NOISE or noise(samples) > NOISE)
 
 
 def noise(samples: list[float]) -> float:
@@ -113,7 +120,7 @@ def once(program: Runnable) -> float:
 
 
 def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> int:
-    """Time what is still noisy, until this many seconds have passed; how many are left."""
+    """Time each mapping that is still noisy once, until this many seconds have passed; how many are left."""
     found = find_device(device.opencl_device)
     end = time.monotonic() + limit
     for case, numbers in _wanted(device, cases, work):
@@ -132,6 +139,6 @@ def slot(device: Device, cases: tuple[str, ...], work: Path, limit: float) -> in
 
 def _wanted(device: Device, cases: tuple[str, ...], work: Path) -> Iterator[tuple[str, list[int]]]:
     for case in cases:
-        done = device.samples(case)
+        done = device.slots(case)
         files = sorted((work / device.name / case).glob("*.json"), key=lambda file: int(file.stem))
         yield case, [int(f.stem) for f in files if os.stat(f).st_size and is_noisy(done.get(int(f.stem), []))]
