@@ -15,7 +15,8 @@ from pathlib import Path
 import pyopencl as cl
 import pytest
 
-from benchmarks import bytes, catalogue, foreign_times, kept_runs
+import feinsum_fuse as ff
+from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs
 from benchmarks.ceiling.mixes import disassembled
 from benchmarks.fidelity import cases, figures, measuring
 from feinsum_fuse.device.catalogue import devices, find_device
@@ -156,6 +157,36 @@ def test_a_transform_is_compared_with_the_faster_of_tuned_and_default(tmp_path: 
     assert "products.kept_panels 1.50" in text
     assert "1.50 in the geometric mean of 1" in text
     assert "as the fastest in 0 of 1" in text
+
+
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> chosen.Checkout:
+    """This one, as ``benchmarks.chosen`` asks it, on a device that nobody calibrated."""
+    (tmp_path / "device.yaml").touch()
+    monkeypatch.setattr(chosen, "default_file", lambda device: tmp_path / "device.yaml")
+    return chosen.Checkout(FOLDER.parent, tmp_path / "texts")
+
+
+def test_checkouts_choose_as_compile_does(checkout: chosen.Checkout) -> None:
+    """Axes are joined before a mapping is chosen."""
+    device = find_device()
+    entry = catalogue.einsum_entry("joined", "any", "abc,bcd->ad", {"a": 8, "b": 6, "c": 5, "d": 8})
+    checkout.write({"joined": entry}, device)
+    program = ff.compile(entry.cascade(), device)
+    assert program.spec is not None
+    assert checkout.texts("joined", device)["default mapping"] == str(program.spec.mapping)
+    assert "B" not in program.spec.workload.rank_sizes or "C" not in program.spec.workload.rank_sizes
+
+
+@pytest.mark.parametrize("name", ["selection._joined", "selection._by_model", "model_choice.time"])
+def test_checkouts_that_lack_what_is_asked_of_them_are_not_compared(
+    checkout: chosen.Checkout, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """They would be compared by other rules than their own."""
+    lacking = f"from feinsum_fuse.compilation import selection\nfrom feinsum_fuse.tuning import model_choice\ndel {name}\n"
+    monkeypatch.setattr(chosen, "_WRITE", lacking + chosen._WRITE)
+    with pytest.raises(SystemExit, match="ended with 1"):
+        checkout.write({"one": catalogue.einsum_entry("one", "any", "ab->a", {"a": 8, "b": 8})}, find_device())
 
 
 _AWAKE = """
