@@ -44,3 +44,11 @@ def test_chains_of_such_sums_are_seen_beside_one_another() -> None:
     """Eight additions wait for one another in each vector, not in each of its elements, and not for those of the vector before."""
     slow = {**WRITTEN_OUT, "multiply_add_latency_seconds": SLOW, "lookahead_operations": 1e-9}
     assert seconds(neighbours(8), **slow) == pytest.approx(16 * 64 / 8 * 8 * SLOW, rel=0.01)
+
+
+def test_what_short_vectors_of_such_sums_gather_is_gathered_before_the_loop_around() -> None:
+    """Of 32 sums, whose loop the compiler writes out, too, and not of 64: all rows use the same matrix."""
+    slow = {**WRITTEN_OUT, "gathered_seconds": SLOW}
+    assert seconds(neighbours(8, "A[m, k]", many=32), **slow) == pytest.approx(32 * 8 * SLOW, rel=0.01)
+    assert seconds(neighbours(8, "A[m, k]", many=64), **slow) == pytest.approx(16 * 64 * 8 * SLOW, rel=0.01)
+    assert seconds(neighbours(8, "A[n, m, k]", many=32), **slow) == pytest.approx(16 * 32 * 8 * SLOW, rel=0.01), "each row has its own"

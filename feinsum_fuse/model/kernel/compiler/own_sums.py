@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ....schedule.kept_property import kept_property
+from ....schedule.loop_trips import average_trips
 from ....schedule.statement import Place, Statement
 from ....schedule.tree.nest import For, Nest, NestItem, unless_same
 from ..basic_blocks import BasicBlock, CodeLine, stride
@@ -109,6 +110,19 @@ class OwnSums:
         return math.ceil(self.block.trips / lanes) * lanes
 
     def gathered(self, place: Place, count: float) -> float:
-        """Elements that are put into vectors one by one: of those that lie apart, unless the iteration has just written them there."""
+        """Elements that are put into vectors one by one: of those that lie apart, unless the iteration has just written them there; once
+        before the loop around, if that does not move them and the compiler writes out so short a loop of vectors, too.
+        """
         loop, written = self.block.loop, [line.statement.target for line in self.block.lines]
-        return 0.0 if loop is None or stride(self.nest, place, loop.name) in (0, 1) or place in written else count
+        if loop is None or stride(self.nest, place, loop.name) in (0, 1) or place in written:
+            return 0.0
+        return count / self._turns_before(loop, place)
+
+    def _turns_before(self, loop: For, place: Place) -> float:
+        """Iterations of the loop around for which a place is gathered at once: of an input, since tiles are filled anew."""
+        is_short = (loop.extent or math.inf) <= self.machine.figure("written_out_sums")
+        written = {line.statement.target.source for line in self.block.lines}
+        around = self.block.above[-2] if len(self.block.above) > 1 else None
+        if around is None or not is_short or place.source in {*self.nest.tiles, *written} or place.loops & {around.name}:
+            return 1.0
+        return max(1.0, average_trips(around, self.block.above[:-2])) if around.binding == "loop" else 1.0
