@@ -108,7 +108,8 @@ NOT_LOOKED_AT = (
     *("joint_bilateral", "motif_scan", "mel_spectrum", "transport_step"),
 )
 """Workloads Q: of kinds that are in none of the others, as language, fluids, estimation, finance, imaging, genomics, speech and transport
-have them, sizes drawn; judged once on both runtimes on the processor of sets K to P. Their mappings are chosen as set I's were."""
+have them, sizes drawn; judged once on both runtimes on the processor of sets K to P, looked at since. Their mappings are chosen as set I's
+were. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
