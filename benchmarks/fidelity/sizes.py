@@ -1,4 +1,4 @@
-"""The sizes of sets I to Q, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to R, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -98,6 +98,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "motif_scan": {"N": (16, 64), "P": (150, 600), "W": (8, 20), "M": (24, 96)},
         "mel_spectrum": {"T": (120, 500), "N": (128, 400), "F": (64, 256), "M": (24, 80)},
         "transport_step": {"I": (400, 2000), "J": (400, 2000)},
+    },
+    2620: {
+        "sphere_synthesis": {"L": (40, 120), "M": (40, 100), "T": (40, 120), "K": (8, 32), "P": (80, 240)},
+        "gram_schmidt": {"N": (2000, 12000), "K": (16, 80), "B": (12, 64)},
+        "transducer_joint": {"T": (80, 300), "U": (16, 60), "H": (24, 96), "V": (20, 80)},
+        "flow_step": {"Y": (80, 240), "X": (100, 300), "R": (5, 9)},
+        "ambiguity_map": {"T": (400, 2000), "D": (24, 120), "F": (24, 96)},
+        "kinship": {"N": (80, 300), "S": (400, 2500)},
+        "gate_step": {"A": (6, 30), "B": (6, 30), "C": (24, 160), "P": (2, 4)},
+        "topic_update": {"M": (400, 1600), "N": (300, 1200), "R": (10, 40)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
