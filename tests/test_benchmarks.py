@@ -18,7 +18,7 @@ import pytest
 import feinsum_fuse as ff
 from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs
 from benchmarks.ceiling.mixes import disassembled
-from benchmarks.fidelity import cases, figures, measuring
+from benchmarks.fidelity import cases, figures, judging, measuring
 from feinsum_fuse.device.catalogue import devices, find_device
 from feinsum_fuse.report.agreement import Agreement
 
@@ -89,6 +89,16 @@ def test_a_slow_slot_is_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert wanted == [True, True, False]
     assert len(here.samples("matmul")[5]) == 90
     assert measuring.is_noisy([[1e-4] * 7, [1e-4] * 7])
+    assert [measuring.disagree(slots) for slots in ([[3e-4], [1e-4]], [[3e-4], [1e-4], [1.02e-4]], [[1e-4]])] == [True, False, False]
+
+
+def test_slots_that_disagree_are_shown() -> None:
+    """Beside the noise, which does not tell of a slot that was slowed down steadily."""
+    device = cases.Device("epyc_zen4_intel.7")
+    found = judging.judged(device, "transport_step")
+    assert found is not None
+    assert found.apart == sum(map(measuring.disagree, device.slots("transport_step").values())) > 20
+    assert "apart" in judging.report(device, ("transport_step",))
 
 
 def test_figures_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

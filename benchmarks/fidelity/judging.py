@@ -13,7 +13,7 @@ from feinsum_fuse.presentation import table
 from feinsum_fuse.report.agreement import Agreement
 
 from .cases import SETS, Device
-from .measuring import noise, seconds
+from .measuring import disagree, noise, seconds
 from .residuals import Residual
 
 NEAR = 2.0
@@ -29,6 +29,8 @@ class Judged:
     measured: tuple[float, ...]
     noise: float
     """The median over mappings."""
+    apart: int | None
+    """Mappings whose slots disagree; ``None`` where each was timed in one."""
     inside: float
     """The part of the measurements that the predictions' intervals hold."""
 
@@ -45,7 +47,7 @@ class Judged:
 
 def judged(device: Device, case: str) -> Judged | None:
     """The figures of a workload; ``None`` if fewer than two of its mappings were measured."""
-    found = device.samples(case)
+    found, slots = device.samples(case), device.slots(case)
     specs = device.mapped(case) if found else []
     numbers = sorted(found)
     if len(numbers) < 2:
@@ -59,7 +61,8 @@ def judged(device: Device, case: str) -> Judged | None:
     for number, time, one in zip(numbers, times, measured, strict=True):
         residual = Residual((device.name, case), kind_of(time, machine), one / time.seconds, noise(found[number]))
         inside += residual.is_within(*interval(time, machine))
-    return Judged(case, predicted, measured, statistics.median(noise(found[n]) for n in numbers), inside / len(numbers))
+    apart = sum(map(disagree, slots.values())) if any(len(some) > 1 for some in slots.values()) else None
+    return Judged(case, predicted, measured, statistics.median(noise(found[n]) for n in numbers), apart, inside / len(numbers))
 
 
 def report(device: Device, cases: tuple[str, ...]) -> str:
@@ -74,24 +77,24 @@ def report(device: Device, cases: tuple[str, ...]) -> str:
 
 
 def _table(found: list[Judged]) -> str:
-    head = ("workload", "mappings", "near", "noise", "Spearman", "mean error", "bias", "regret@1", "regret@5", "inside")
+    head = ("workload", "mappings", "near", "noise", "apart", "Spearman", "mean error", "bias", "regret@1", "regret@5", "inside")
     rows = [_row(one) for one in found]
     a = [one.agreement for one in found]
     rows.append(
         (
-            *("median", "", "", f"{statistics.median(one.noise for one in found):.0%}"),
+            *("median", "", "", f"{statistics.median(one.noise for one in found):.0%}", ""),
             f"{statistics.median(x.spearman for x in a):.2f}",
             *(f"{statistics.median(f):.0%}" for f in ([x.mean_error for x in a], [x.bias for x in a])),
             *(f"{statistics.median(f):.0%}" for f in ([x.regret_1 for x in a], [x.regret_5 for x in a])),
             f"{statistics.mean(one.inside for one in found):.0%}",
         )
     )
-    return table(head, rows, numbers=9)
+    return table(head, rows, numbers=10)
 
 
 def _row(one: Judged) -> tuple[str, ...]:
     a = one.agreement
     return (
-        *(one.case, str(a.count), str(one.near), f"{one.noise:.0%}", f"{a.spearman:.2f}"),
+        *(one.case, str(a.count), str(one.near), f"{one.noise:.0%}", "-" if one.apart is None else str(one.apart), f"{a.spearman:.2f}"),
         *(f"{a.mean_error:.0%}", f"{a.bias:+.0%}", f"{a.regret_1:.0%}", f"{a.regret_5:.0%}", f"{one.inside:.0%}"),
     )

@@ -71,8 +71,13 @@ def is_noisy(slots: list[list[float]]) -> bool:
     samples = [sample for slot in slots for sample in slot]
     if len(slots) < SLOTS or len(samples) < ENOUGH:
         return True
+    return len(slots) < MOST_SLOTS and (disagree(slots) or noise(samples) > NOISE)
+
+
+def disagree(slots: list[list[float]]) -> bool:
+    """Whether a mapping's fastest run has none in another slot that is about as fast: one of both was slowed down, and maybe steadily."""
     fastest = sorted(map(min, slots))
-    return len(slots) < MOST_SLOTS and (fastest[1] / fastest[0] - 1 > NOISE or noise(samples) > NOISE)
+    return len(fastest) > 1 and fastest[1] / fastest[0] - 1 > NOISE
 
 
 def noise(samples: list[float]) -> float:
