@@ -58,8 +58,10 @@ CHAIN = 160
 """Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
 CHAIN_OPERATIONS = 2 * CHAIN + 6
 """Of such a sum: additions, loads, its first value, the sum of sums, and the loop."""
-SPILLED_STEPS = 128
-"""Steps of a register tile of too many sums: 128 of three vectors of 64 bytes lie in the nearest cache with the rows."""
+TILE_STEPS = 128
+"""Steps of a register tile: 128 of three vectors of 64 bytes lie in the nearest cache with the rows."""
+SPREAD_COLUMNS = 2
+"""Half vectors of a register tile whose rows' numbers are put into all lanes, each for so many multiply-adds."""
 ROW = COLUMN_BYTES
 CROWDED_LINES = 500
 """Lines that meet in few sets of the first cache, which has no room for them there."""
@@ -166,6 +168,8 @@ class CoreBench:
             yield "narrow_store", self.halves.probe(self._core_of(self.halves), "probe_stores", 1, count, count, BYTES)
             yield "narrow_load", self.halves.probe(self._core_of(self.halves), "probe_loads", 1, count, count, BYTES)
             yield "narrow_multiply_add", self.halves.probe(self._core_of(self.halves), "probe_products", 1, count, count, BYTES)
+            work = TILE_STEPS * self._spread_rows * (SPREAD_COLUMNS + 1)
+            yield "narrow_spread", self.halves.probe(self._spread, "probe_spread", 1, TILE_STEPS, work, BYTES)
         running = tuple(RUNNING + name for name in CHAINED) if self.bench.lanes > 1 else ()
         whole = (*self.functions(self.bench), *self.chains(self.bench, (*PROBES, *running)))
         yield from ((f"{name}_vector", probe) for name, probe in whole)
@@ -178,7 +182,7 @@ class CoreBench:
             yield f"{name}_scalar", self.scalars.probe(self._loops, f"probe_{name}_lone", 1, LONE, LONE, BYTES)
         for name in PROBES:
             yield f"{name}_loop", self.scalars.probe(self._loops, f"probe_{name}_loop", 1, LOOP, LOOP, BYTES)
-        yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, SPILLED_STEPS, SPILLED_STEPS * self._spilled_sums, BYTES)
+        yield "spilled", self.bench.probe(self._spilled, "probe_spilled", 1, TILE_STEPS, TILE_STEPS * self._spilled_sums, BYTES)
         yield from self._columns()
 
     def _columns(self) -> Iterator[tuple[str, Probe]]:
@@ -245,14 +249,27 @@ class CoreBench:
 
     @cached_property
     def _spilled(self) -> Loaded:
-        """Such a tile, as products of matrices have them."""
-        rows, columns = target(self.bench.device).vector_registers // 2, range(SPILLED_COLUMNS)
-        sums = [f"s{row}_{column}" for row in range(rows) for column in columns]
-        loads = " ".join(f"VEC b{column} = x[i * {len(columns)} + {column}];" for column in columns)
-        adds = " ".join(f"s{row}_{column} += p[{row} * {SPILLED_STEPS} + i] * b{column};" for row in range(rows) for column in columns)
+        """Such a tile."""
+        return self._tile(self.bench, "spilled", target(self.bench.device).vector_registers // 2, SPILLED_COLUMNS)
+
+    @property
+    def _spread_rows(self) -> int:
+        """Rows of a tile of half vectors that needs more than half of the registers, and not all."""
+        return target(self.bench.device).vector_registers * 3 // 8
+
+    @cached_property
+    def _spread(self) -> Loaded:
+        assert self.halves is not None
+        return self._tile(self.halves, "spread", self._spread_rows, SPREAD_COLUMNS)
+
+    def _tile(self, bench: Bench, name: str, rows: int, columns: int) -> Loaded:
+        """A register tile, as products of matrices have it: each row's number times vectors of a step."""
+        sums = [f"s{row}_{column}" for row in range(rows) for column in range(columns)]
+        loads = " ".join(f"VEC b{column} = x[i * {columns} + {column}];" for column in range(columns))
+        adds = " ".join(f"s{row}_{column} += p[{row} * {TILE_STEPS} + i] * b{column};" for row in range(rows) for column in range(columns))
         head = _HEAD.replace("VEC u = x[0], w = x[1], DECLARE;", f"VEC {', '.join(f'{one} = x[{k}]' for k, one in enumerate(sums))};")
-        text = head.replace("TOTAL", " + ".join(sums)) % ("spilled", f"for (int i = 0; i < n; ++i) {{ {loads} {adds} }}")
-        return self._loaded(self.bench, {}, text)
+        text = head.replace("TOTAL", " + ".join(sums)) % (name, f"for (int i = 0; i < n; ++i) {{ {loads} {adds} }}")
+        return self._loaded(bench, {}, text)
 
     @property
     def _crowded(self) -> int:

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from pymbolic.primitives import Product
+
 from ...formats.affine import Affine
+from ...formats.language.reductions import ADD
 from ...formats.opencl import MEMORIES
 from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
@@ -102,6 +105,11 @@ class CodeLine:
     def is_vector(self) -> bool:
         """Whether the generated code has vectors; else the compiler makes them of a short loop."""
         return self.lane is not None and self.lane.binding == "vector"
+
+    @property
+    def is_multiply_add(self) -> bool:
+        """Whether a multiplication that comes last becomes one operation with the addition of a sum."""
+        return self.statement.reduce == ADD.name and isinstance(self.statement.value, Product)
 
     @property
     def is_transposed(self) -> bool:

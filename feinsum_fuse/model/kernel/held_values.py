@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -97,6 +97,16 @@ def vectors_at(line: CodeLine, place: Place) -> tuple[object, ...]:
         terms = [(extents.get(name, name), factor) for name, factor in index.terms if extents.get(name) != 1]
         indices.append((frozenset(terms), index.constant))
     return (place.source, *indices)
+
+
+def times_read(lines: Iterable[CodeLine]) -> Mapping[tuple[str, object], float]:
+    """Place -> how many copies of statements read it."""
+    found: dict[tuple[str, object], float] = {}
+    for line in lines:
+        for place in line.reads:
+            key = place.source, place.indices
+            found[key] = found.get(key, 0.0) + line.copies
+    return found
 
 
 def handed_on(line: CodeLine) -> frozenset[tuple[object, ...]]:

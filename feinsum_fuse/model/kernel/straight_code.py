@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from pymbolic.primitives import Product
-
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...schedule.kept_property import kept_property
@@ -25,7 +23,7 @@ from .compiler.group_indices import are_left_alone
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
-from .held_values import handed_on, held_at_once, vectors_at
+from .held_values import handed_on, held_at_once, times_read, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Operations, alike, counted_operations, is_call, is_divided
@@ -84,7 +82,7 @@ class Straight:
         """The busiest port's time for the code once."""
         second = self.machine.seconds
         ports = [
-            self._counts.computing(self.machine),
+            self._counts.computing(self.machine, spread=self._missing > -self.machine.figure("vector_registers") / 2),
             self._counts.loading(self.machine, self.loads),
             self.packed * second("pack"),
             self._counts.gathered * second("gathered"),
@@ -215,7 +213,7 @@ class Straight:
 
     @kept_property
     def _counts(self) -> CodeCounts:
-        counts = CodeCounts()
+        counts = CodeCounts(uses=times_read(self.block.lines))
         seen: set[tuple[object, ...]] = set()
         for line in self.block.lines:
             self._compute(line, counts)
@@ -238,7 +236,7 @@ class Straight:
         found = self.operations_of(line)
         if reduce is not None and REDUCTIONS[reduce].cost is None:
             # A multiplication that comes last becomes one operation with the addition.
-            is_one = self._multiplies_and_adds(line)
+            is_one = line.is_multiply_add
             if is_one:
                 found = found - Counter([(SIMPLE, max((moved for what, moved in found if what == SIMPLE), key=len, default=frozenset()))])
             counts.compute(pieces, is_addition=not is_one and reduce == ADD.name, is_narrow=self.scalars.is_narrow(line, self.vectorised))
@@ -312,6 +310,8 @@ class Straight:
             # Lanes are filled by loads of elements; a scalar that all lanes use is one.
             is_narrow = self.scalars.is_narrow(line, self.vectorised) or (line.lane is not None and not is_vector)
             counts.narrow_loads += loads if is_narrow else min(loads, packs)
+            if line.lane is not None and not is_vector and counts.uses[place.source, place.indices] > count:
+                counts.narrow_spread += loads if self.scalars.is_narrow(line, self.vectorised) else 0.0
             counts.packed += packs
         else:
             counts.before += loads
@@ -459,12 +459,7 @@ class Straight:
         cost = REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
             return (self.machine.running if line.is_vector else self.machine.chain)(cost, self._lanes_of(line))
-        return self.machine.seconds("multiply_add_latency" if self._multiplies_and_adds(line) else "addition_latency")
-
-    @staticmethod
-    def _multiplies_and_adds(line: CodeLine) -> bool:
-        """Whether a multiplication that comes last becomes one operation with the addition of a sum."""
-        return line.statement.reduce == ADD.name and isinstance(line.statement.value, Product)
+        return self.machine.seconds("multiply_add_latency" if line.is_multiply_add else "addition_latency")
 
     def _lanes_of(self, line: CodeLine) -> int:
         """Elements of a vector of functions, in those of 32 bits, as those of the calibration are; 1 of a scalar."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -173,6 +173,10 @@ class CodeCounts:
     narrow: float = 0.0
     """Arithmetic operations on half a vector or less."""
     narrow_additions: float = 0.0
+    uses: Mapping[tuple[str, object], float] = field(default_factory=dict)
+    """Place -> how many copies of statements read it."""
+    narrow_spread: float = 0.0
+    """Scalars put into all lanes of half a vector or less by an instruction of their own, since several operations use them."""
     narrow_loads: float = 0.0
     """Loads of half a vector or less: of elements of which vectors are filled, too."""
     split_loads: float = 0.0
@@ -234,11 +238,13 @@ class CodeCounts:
         sooner = 1 - min(1.0, machine.seconds("narrow_store") / machine.seconds("store"))
         return (self.updates - sooner * self.narrow_updates) * machine.seconds("vector_memory_update")
 
-    def computing(self, machine: Machine) -> float:
-        """Seconds in which the arithmetic of an iteration starts."""
+    def computing(self, machine: Machine, *, spread: bool = False) -> float:
+        """Seconds in which the arithmetic of an iteration starts; ``spread``: whether scalars are put into lanes on its ports."""
         wide = 1 - machine.narrow("multiply_add", 1 / machine.rate) * machine.rate
         additions, every = self.additions - wide * self.narrow_additions, self.arithmetic - wide * self.narrow
-        return max(max(additions, every - additions) / machine.rate, every * machine.seconds("mixed_addition"))
+        each = machine.variable("narrow_spread_seconds", 0.0) if spread and self.narrow_spread else 0.0
+        together = (self.narrow - self.narrow_additions + self.narrow_spread) * each
+        return max(max(additions, every - additions) / machine.rate, every * machine.seconds("mixed_addition"), together)
 
     def loading(self, machine: Machine, loads: float) -> float:
         """Seconds of so many loads of an iteration, those of its spilled values among them."""
