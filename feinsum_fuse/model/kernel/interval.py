@@ -18,15 +18,15 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.78, 1.28, 2358),
-    "narrow vectors": Residuals(0.81, 1.29, 3181),
-    "scalars": Residuals(0.73, 1.42, 710),
-    "own caches": Residuals(0.60, 1.27, 557),
-    "shared memory": Residuals(0.68, 1.24, 353),
+    "full vectors": Residuals(0.76, 1.31, 2561),
+    "narrow vectors": Residuals(0.79, 1.31, 3465),
+    "scalars": Residuals(0.69, 1.39, 745),
+    "own caches": Residuals(0.61, 1.28, 610),
+    "shared memory": Residuals(0.68, 1.24, 354),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 7,159 mappings of 97 workloads measured on two Zen 4, a Zen 5 (the second Zen
+``python -m benchmarks.fidelity residuals`` prints them from 7,735 mappings of 103 workloads measured on two Zen 4, a Zen 5 (the second Zen
 4 and the Zen 5 on PoCL and on Intel's runtime) and a Xeon, with what intervals from the other workloads hold of each workload, and of each
 set. Workloads whose times are not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A
 time is known as well as its runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in
