@@ -115,8 +115,8 @@ NOT_LOOKED_AT = (
     *("ambiguity_map", "kinship", "gate_step", "topic_update"),
 )
 """Workloads R: of kinds that are in none of the others, as climate, linear algebra, dictation, motion, radar, heredity, quantum circuits
-and topics of texts have them, sizes drawn; for both runtimes on the processor of sets K to Q. Their mappings are chosen as set I's were.
-No interval is made of them; the next set gets this name."""
+and topics of texts have them, sizes drawn; judged once on both runtimes on the processor of sets K to Q. Their mappings are chosen as set
+I's were. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
