@@ -88,6 +88,7 @@ CYCLES: dict[str, Assumed] = {
     "vector_memory_update": Assumed(2.0, "a vector in memory is changed, not waiting for the last change; 2.0 measured on an EPYC"),
     "scattered": Assumed(1.0, "a result of a loop whose results lie apart: as a store; 1.9 measured on a Zen 5, which scatters vectors"),
     "forwarded": Assumed(14.0, "a vector of what was just stored in pieces (Fog, Microarchitecture: 11 to 15); 19 measured on a Zen 5"),
+    "access": Assumed(0.03, "a load or store delays whatever port is the busiest; fitted to measured kernels, below"),
     "issue": Assumed(1 / 6, "six instructions a cycle (Fog, Microarchitecture: Zen 3 and Golden Cove); 0.17 measured on a Zen 5"),
     "pack": Assumed(0.5, "a lane filled from memory; 0.57 measured on an EPYC"),
     "gathered": Assumed(1.0, "an element of a vector of sums that lies apart: as a gather's (Fog, Instruction tables: Zen 3, Skylake)"),
@@ -102,7 +103,11 @@ CYCLES: dict[str, Assumed] = {
     "lone_line": Assumed(20.0, "a line from beyond a core's caches that nobody foresaw, others on their way; 13 to 25 measured on a Xeon"),
     "lone_memory_line": Assumed(20.0, "the same from main memory; 21 measured on an EPYC"),
 }
-"""``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core."""
+"""``<name>_seconds`` in ``arch.variables`` -> what is assumed, in cycles: the time of two vector multiply-adds of one core.
+
+``access`` has no probe: a register tile in the nearest cache, alone on a core, takes what its busiest port does. Measured kernels take
+more, as much for each load and store whether arithmetic, loads or stores bound them; ``doc/model.rst`` has what was seen.
+"""
 
 DIVISION = "div"
 """What a division is called beside the functions of maps, in ``arch.variables``, too."""

@@ -225,6 +225,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "folded_sum": (with_variables(joined_sums(16), multiply_add_latency_seconds=1e-6), REGISTER_TILE),
     "scattered": (one_by_one(), REGISTER_TILE),
     "forwarded": (pieces(), columns(64, 64)),
+    "access": (REGISTER_TILE, None),
     "issue": (scalars(16, 16, registers=False), None),
     "crowded_line": (far_sums(), far_rows()),
     "lone_line": (far_rows(), REGISTER_TILE),

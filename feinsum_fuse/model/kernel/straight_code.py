@@ -79,19 +79,20 @@ class Straight:
 
     @kept_property
     def iteration(self) -> float:
-        """The busiest port's time for the code once."""
+        """The busiest port's time for the code once, and what each access to memory delays it."""
         second = self.machine.seconds
         ports = [
             self._counts.computing(self.machine, spread=self._missing > -self.machine.figure("vector_registers") / 2),
             self._counts.loading(self.machine, self.loads),
-            self.packed * second("pack"),
+            self._counts.packed * second("pack"),
             self._counts.gathered * second("gathered"),
             self._counts.updating(self.machine),
             self._turned * second("spilled"),
             self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
         ]
-        working = max(max(ports) + self.functions, self._counts.dividing, self._counts.looped)
+        delayed = max(ports) + (self.loads + self.stores) * second("access")
+        working = max(delayed + self.functions, self._counts.dividing, self._counts.looped)
         return math.hypot(working, self._waiting_calls)
 
     @kept_property
@@ -364,11 +365,6 @@ class Straight:
         """Store instructions of one iteration."""
         return self._counts.stores + self.spilled
 
-    @property
-    def packed(self) -> float:
-        """Elements that are put into or taken out of vectors one by one."""
-        return self._counts.packed
-
     @kept_property
     def spilled(self) -> float:
         """Registers that are stored and loaded again in one iteration: those of the accumulators that operands leave none for."""
@@ -405,7 +401,7 @@ class Straight:
     def operations(self) -> float:
         """Everything that is issued in one iteration."""
         control = 2.0 / self.vectorised if self.block.is_loop else 0.0
-        return self.arithmetic + self.loads + self.stores + self.packed + self._counts.other + control
+        return self.arithmetic + self.loads + self.stores + self._counts.packed + self._counts.other + control
 
     @property
     def issued(self) -> float:
