@@ -40,6 +40,12 @@ def largest(dtype: str | np.dtype[Any]) -> float:
     return float(_facts(dtype).max)
 
 
+def part_type(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
+    """The type of a complex type's real and imaginary parts; a real type itself."""
+    found = np.dtype(dtype)
+    return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
+
+
 def scalar(dtype: str | np.dtype[Any], value: complex) -> Any:
     """A number of a type; one of bfloat16 as the float32 that it is the beginning of, which expressions can hold."""
     number = np.dtype(dtype).type(value)

@@ -33,7 +33,7 @@ from .device.program.call_arguments import as_array
 from .device.program.program import Program
 from .device.program.runner import AnyArray
 from .errors import CascadeError, UnsupportedTypeError
-from .number_types import BFLOAT16
+from .number_types import BFLOAT16, part_type
 
 if TYPE_CHECKING:
     from .archive.tables.address import Url
@@ -55,7 +55,7 @@ class _Signature:
     shapes: tuple[tuple[int, ...], ...]
     is_complex: tuple[bool, ...]
     dtype: str
-    """The type of the real tensors, but for those of bfloat16."""
+    """The type of the result's tensor; real operands of complex einsums have that of its parts, those of bfloat16 their own."""
     narrow: tuple[bool, ...]
     """Which operands are read as bfloat16."""
     logical: bool
@@ -148,18 +148,18 @@ def einsum(
         empty = wanted.given(cla.to_device(cast(cla.Array, operands[0]).queue, zeros) if on_device else zeros, column_major)
         return empty if out is None else out
     chosen = cast(cla.Array, operands[0]).queue.device if on_device else _device(device)
-    real, logical = _real_type(result_type)
+    held, logical = _held_type(result_type)
     operands = [_cast(operand, result_type) for operand in operands]
     subscripts, operands = _without_ones(subscripts, operands, sizes)
     is_complex = tuple(operand.dtype.kind == "c" for operand in operands)
     shapes = tuple(operand.shape for operand in operands)
     narrow = tuple(operand.dtype.name == BFLOAT16 for operand in operands)
     archive = "" if url is None else text_of(url)
-    signature = _Signature(subscripts, shapes, is_complex, real, narrow, logical, _order(optimize), chosen.int_ptr, archive)
+    signature = _Signature(subscripts, shapes, is_complex, held, narrow, logical, _order(optimize), chosen.int_ptr, archive)
     program = _PROGRAMS.get(signature) if tune is False else None
     if program is None:
         program = _PROGRAMS.put(signature, _chosen(signature, sizes, chosen, url, tune, progress))
-    result = wanted.given(_result(program(_inputs(operands, np.dtype(real))), shape, result_type), column_major)
+    result = wanted.given(_result(program(_inputs(operands, np.dtype(held))), shape, result_type), column_major)
     return result if out is None else out
 
 
@@ -255,7 +255,7 @@ def _cast(operand: AnyArray, dtype: np.dtype) -> AnyArray:
     """An operand in the type of the result, or in that of its real part if it is real."""
     if operand.dtype.name == BFLOAT16 and dtype == np.float32:
         return operand  # the kernel converts what it has loaded
-    kind = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" and operand.dtype.kind != "c" else dtype
+    kind = part_type(dtype) if dtype.kind == "c" and operand.dtype.kind != "c" else dtype
     return operand if operand.dtype == kind else operand.astype(kind)
 
 
@@ -265,15 +265,13 @@ def _host(position: int, operand: object) -> np.ndarray:
     return array_of(as_array(f"operand {position}", operand), f"operand {position}", CascadeError)
 
 
-def _real_type(dtype: np.dtype) -> tuple[str, bool]:
-    """The type of the real tensors that stand for arrays of this one, and whether they hold truth values."""
+def _held_type(dtype: np.dtype) -> tuple[str, bool]:
+    """The type of the tensors that stand for arrays of this one, and whether they hold truth values."""
     if dtype.kind == "b":
         return "uint8", True
     if dtype.name == "float16":
         return "float32", False
-    if dtype.kind == "c" and dtype.itemsize in (8, 16):
-        return f"float{dtype.itemsize * 4}", False
-    if dtype.kind in "iu" or dtype.name in (BFLOAT16, "float32", "float64"):
+    if dtype.kind in "iu" or dtype.name in (BFLOAT16, "float32", "float64", "complex64", "complex128"):
         return dtype.name, False
     raise UnsupportedTypeError(
         f"einsum has no element type {dtype}", hint="Use booleans, integers, bfloat16, float16, float32, float64, complex64 or complex128."
@@ -300,7 +298,7 @@ def cascade_for(
     logical: bool = False,
     order: OrderArgument = None,
 ) -> Cascade:
-    """The cascade of an einsum: inputs ``A0``, ``A1``, ..., imaginary parts ``A0i``, ..., result ``Z`` (and ``Zi``).
+    """The cascade of an einsum: inputs ``A0``, ``A1``, ..., result ``Z``.
 
     ``narrow`` says which operands are of bfloat16, whatever the others are.
     """
@@ -308,6 +306,9 @@ def cascade_for(
 
     steps = products(subscripts, sizes, is_complex, order)
     types = {f"A{k}": BFLOAT16 for k, is_narrow in enumerate(narrow) if is_narrow and dtype != BFLOAT16}
+    if np.dtype(dtype).kind == "c":
+        read = {factor.name: part_type(dtype).name for step in steps for factor in step.factors if not factor.is_complex}
+        types = read | types
     types["Other" if types else "All"] = dtype
     return cascade(list(einsums(steps, logical=logical)), sizes=rank_sizes(steps, sizes), dtypes=types)
 
@@ -339,18 +340,17 @@ def _chosen(
 
 
 def _inputs(operands: Sequence[AnyArray], dtype: np.dtype) -> dict[str, AnyArray]:
-    """The real tensors: row-major, of one type, with at least one axis."""
+    """The tensors: row-major, of their types, with at least one axis."""
     result: dict[str, AnyArray] = {}
     for k, operand in enumerate(operands):
-        parts = {f"A{k}": operand.real, f"A{k}i": operand.imag} if operand.dtype.kind == "c" else {f"A{k}": operand}
-        for name, part in parts.items():
-            plain = part.astype(dtype) if part.dtype.name not in (dtype.name, BFLOAT16) else part
-            plain = np.ascontiguousarray(plain) if isinstance(plain, np.ndarray) else plain
-            result[name] = plain if plain.shape else plain.reshape(1)
+        wanted = part_type(dtype) if dtype.kind == "c" and operand.dtype.kind != "c" else dtype
+        plain = operand if operand.dtype.name in (wanted.name, BFLOAT16) else operand.astype(wanted)
+        plain = np.ascontiguousarray(plain) if isinstance(plain, np.ndarray) else plain
+        result[f"A{k}"] = plain if plain.shape else plain.reshape(1)
     return result
 
 
-def _result(parts: dict[str, AnyArray], shape: tuple[int, ...], dtype: np.dtype) -> AnyArray:
-    whole = parts["Z"] + 1j * parts["Zi"] if "Zi" in parts else parts["Z"]
+def _result(tensors: dict[str, AnyArray], shape: tuple[int, ...], dtype: np.dtype) -> AnyArray:
+    whole = tensors["Z"]
     typed = (whole if whole.dtype == dtype else whole.astype(dtype)).reshape(shape)
     return typed[()] if isinstance(typed, np.ndarray) else typed

@@ -96,6 +96,14 @@ def test_types_combine() -> None:
     check("ii->i", "complex64")
 
 
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_complex_numbers_lie_where_reals_may(offset: int) -> None:
+    """NumPy aligns a complex number as its parts are."""
+    parts = operand("i", "float32", 0)[0] + np.arange(2.0 * 37 * 41 + offset, dtype="float32") % 7
+    array = parts[offset:].view("complex64").reshape(37, 41)
+    np.testing.assert_allclose(ff.einsum("ij,ik->jk", array, array), array.T @ array, rtol=1e-4)
+
+
 def test_half_precision_is_computed_in_single() -> None:
     check("ij,jk->ik", "float16")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
 from pymbolic import primitives as p
@@ -148,3 +148,45 @@ class _Fractional(DependencyMapper):  # type: ignore[misc]
 def is_fractional(expression: Expression) -> bool:
     """Whether a primitive map of integers can be no integer: it divides, calls such a function, or has a fraction in it."""
     return _Fractional.MARK in _Fractional()(expression)
+
+
+class _ComplexLanes(CombineMapper):  # type: ignore[misc]
+    """Whether there is all that a primitive map needs for vectors of complex numbers."""
+
+    def __init__(self, variables: Collection[str]) -> None:
+        super().__init__()
+        self.variables = variables
+
+    def combine(self, values: Iterable[bool]) -> bool:
+        return all(values)
+
+    def map_constant(self, expr: object) -> bool:
+        return True
+
+    def map_variable(self, expr: p.Variable) -> bool:
+        return expr.name not in self.variables
+
+    def map_quotient(self, expr: p.Quotient) -> bool:
+        return bool(self.rec(expr.numerator)) and not variables_in(expr.denominator)
+
+    def map_power(self, expr: p.Power) -> bool:
+        return bool(self.rec(expr.base)) and expr.exponent in (2, 3, 4)
+
+    def map_call(self, expr: p.Call) -> bool:
+        return bool(expr.function == p.Variable("conj")) and all(map(self.rec, expr.parameters))
+
+    def map_floor_div(self, expr: p.FloorDiv | p.Remainder) -> bool:
+        return False
+
+    def map_if(self, expr: p.If) -> bool:
+        return bool(self.rec(expr.then) and self.rec(expr.else_))
+
+    map_comparison = map_logical_and = map_logical_or = map_logical_not = map_constant
+    map_remainder = map_floor_div
+
+
+def has_complex_lanes(expression: Expression, variables: Collection[str]) -> bool:
+    """Whether a map of complex numbers can be computed on vectors: sums, products, conjugates, divisions by
+    numbers, choices by rank ``variables``.
+    """
+    return bool(_ComplexLanes(variables)(primitive(expression)))

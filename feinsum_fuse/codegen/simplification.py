@@ -15,9 +15,20 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from ..schedule.kernel.operations import Extent, VectorOperation, Verb
-from .arithmetic import NOTHING_KNOWN, Known, Range, both, conjuncts, integer, is_axis, linear, negated, shifted, simplified
-from .statement_expressions import Rewriter, Substitution, VectorCall, array_of, is_negative, is_whole_number, negative, variables, within
+from ..schedule.kernel.operations import COMPLEX_TYPES, Extent, VectorOperation, Verb
+from .arithmetic import NOTHING_KNOWN, Known, Range, both, conjuncts, function_of, integer, is_axis, linear, negated, shifted, simplified
+from .statement_expressions import (
+    Rewriter,
+    Substitution,
+    VectorCall,
+    array_of,
+    is_negative,
+    is_number,
+    is_whole_number,
+    negative,
+    variables,
+    within,
+)
 from .statements import (
     Assignment,
     Barrier,
@@ -335,9 +346,19 @@ def _filled(statement: CStatement, moved: Mapping[str, VectorOperation]) -> Expr
     """The value that a statement gives to one element of such vectors, if it is one that nothing changes."""
     if not isinstance(statement, Assignment) or statement.operator != "=" or _place(statement.target, moved) is None:
         return None
-    return None if any(isinstance(part, p.Subscript | p.Call | VectorCall) for part in within(statement.value)) else statement.value
+    if any(isinstance(part, p.Subscript | p.Call | VectorCall) for part in within(statement.value)) and not _is_complex(statement.value):
+        return None
+    return statement.value
 
 
+def _is_complex(value: Expression) -> bool:
+    """Whether this is a complex number with known parts."""
+    return isinstance(value, p.Call) and function_of(value) in _COMPLEX_NUMBERS and all(map(is_number, value.parameters))
+
+
+_COMPLEX_NUMBERS = {f"{element}_new" for element in COMPLEX_TYPES.values()}
+_COMPLEX_SUMS = {f"{element}_add" for element in COMPLEX_TYPES.values()}
+"""What the functions are called that make and add complex numbers."""
 _Element = tuple[str, Expression, int]
 """An array of vectors, where in it some elements lie, which may depend on loops, and the element's number among these."""
 
@@ -378,10 +399,12 @@ def _folded(
         return None
     array, where, index = first.element
     store = moved[array]
-    if index % store.lanes or array_of(first.target) == array or known[array_of(first.target)].type != store.element:
+    if index % store.lanes or array_of(first.target) == array or known[array_of(first.target)].type != store.number:
         return None
     others = [_combination(statement, moved) for statement in body[: store.lanes]]
     if others != [replace(first, element=(array, where, index + lane)) for lane in range(store.lanes)]:
+        return None
+    if store.real_element and first.function != "sum":
         return None
     load = VectorCall(replace(store, verb=Verb.LOAD, extent=Extent.WHOLE), (_element(array, where, index),))
     fold = VectorOperation(Verb.FOLD, store.element, store.lanes, first.function)
@@ -432,7 +455,7 @@ def _combination(statement: CStatement, moved: Mapping[str, VectorOperation]) ->
         case Assignment(target, element, "*="):
             function = "product"
         case Assignment(target, p.Call(p.Variable(function), (first, element)), "=") if first == target:
-            pass
+            function = "sum" if function in _COMPLEX_SUMS else function
         case _:
             return None
     place = _place(element, moved)

@@ -11,12 +11,12 @@ from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
 from ..cascades.element_types import computing_type
-from ..cascades.maps import is_fractional, primitive
+from ..cascades.maps import has_complex_lanes, is_fractional, primitive
 from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
-from ..number_types import BFLOAT16, computed_in, kind_of
+from ..number_types import BFLOAT16, computed_in, kind_of, part_type
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
@@ -67,7 +67,7 @@ BUDGET = 0.5
 """Of a core's own cache what a group's tiles may fill, so that they stay there beside what is read once."""
 SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
-VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32"})
+VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32", "complex64", "complex128"})
 CONVERTED = frozenset({BFLOAT16, "int8", "uint8"})
 """Types that are loaded as vectors and made floating-point numbers of."""
 """Element types that have vectors."""
@@ -167,7 +167,8 @@ class Family:
 
     def _width(self) -> Choice[int]:
         usual = self._widest
-        lane, language = self.components.lane, self.target.widest_vector
+        lane, dtype = self.components.lane, computed_on_vectors(self.cascade)
+        language = self.target.widest_vector if dtype is None else self.target.longest(dtype)
         wider = [2 * usual] if usual > 1 and lane and not self.components.on_items and 2 * usual <= min(lane.size, language) else []
         return Choice.of("width", "", usual, [*wider, *(usual >> k for k in range(1, usual.bit_length()))])
 
@@ -204,6 +205,9 @@ def computed_on_vectors(cascade: Cascade) -> str | None:
     if len(types) != 1 or not types <= VECTORIZED:
         return None
     (dtype,) = types
+    if kind_of(dtype) == "c":
+        parts = {part_type(dtype).name}
+        return dtype if stored <= types | parts and all(has_complex_lanes(e.map, e.variables) for e in cascade.einsums) else None
     return dtype if stored <= types or (kind_of(dtype) == "f" and stored - types <= CONVERTED) else None
 
 

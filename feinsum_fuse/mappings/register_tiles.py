@@ -13,6 +13,7 @@ from ..cascades.maps import calls_in, has_sums
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
+from ..number_types import kind_of
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
@@ -71,6 +72,8 @@ class RegisterTile:
         """Whether one instruction may add up several products, which are of bytes."""
         self.flips = self.adds_words and len(set(types)) == 1
         """Whether dot products of bytes are of one sign, so that the right operand's bytes are summed up beside them for each vector."""
+        self.turns = sum(kind_of(dtype) == "c" for dtype in types) > 1
+        """Whether complex numbers are multiplied: a row's number has two parts, and each vector is there with its parts exchanged, too."""
 
     def second(self) -> str | None:
         """The other variable of the register tile."""
@@ -161,6 +164,7 @@ class RegisterTile:
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
         shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
         held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
+        held += vectors + 1 if self.turns else 0
         room, length = min(self.accumulators, self.registers - held), self.tiles[second]
         lines = self._kept_lines(second) - vectors if not self.sums else length
         most = min(length, lines, max(1, room // vectors))

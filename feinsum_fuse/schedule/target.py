@@ -138,7 +138,11 @@ class Target:
 
     def lanes(self, dtype: str) -> int:
         """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""
-        return max(1, min(self.widest_vector, self.vector_bytes // np.dtype(dtype).itemsize))
+        return max(1, min(self.longest(dtype), self.vector_bytes // np.dtype(dtype).itemsize))
+
+    def longest(self, dtype: str) -> int:
+        """How many elements of a NumPy type the language's longest vector has: a complex number takes two."""
+        return max(1, self.widest_vector // (2 if np.dtype(dtype).kind == "c" else 1))
 
 
 POCL = Quirks(

@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "round": round,
     "low4": lambda x: int(x) % 16 - 8,
     "high4": lambda x: int(x) // 16 % 16 - 8,
+    "conj": lambda x: x,
     "isnan": math.isnan,
     "sign": lambda x: (x > 0) - (x < 0),
     "where": lambda condition, yes, no: yes if condition else no,

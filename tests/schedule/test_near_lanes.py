@@ -10,7 +10,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.checking.array_traffic import traffic
-from feinsum_fuse.schedule.kernel.operations import C_TYPES
+from feinsum_fuse.schedule.kernel.operations import c_type
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Reorder
@@ -40,14 +40,17 @@ def on_lanes(lanes: int, length: int, *, reduces: bool = False) -> Schedule:
 @pytest.mark.parametrize("length", [48, 53], ids=["whole", "cut"])
 @pytest.mark.parametrize(
     ("step", "lanes", "dtype"),
-    [(2, 4, "float32"), (2, 16, "float64"), (3, 8, "float32"), (4, 8, "int32"), (5, 16, "float32"), (7, 16, "float32"), (8, 16, "int64")],
+    [
+        *((2, 4, "float32"), (2, 16, "float64"), (3, 8, "float32"), (4, 8, "int32"), (5, 16, "float32"), (7, 16, "float32")),
+        *((8, 16, "int64"), (3, 8, "complex64")),
+    ],
     ids=str,
 )
 def test_near_elements_are_picked_from_vectors(step: int, lanes: int, dtype: str, length: int) -> None:
     cascade, schedule = windows(step, length, dtype), on_lanes(lanes, length)
     inputs = whole_numbers(cascade)
     kernel = schedule.apply(cascade.kernel())
-    source, name = executable(kernel).source, f"vload{'upto' if length % lanes else ''}_every{step}_global_{C_TYPES[dtype]}{lanes}("
+    source, name = executable(kernel).source, f"vload{'upto' if length % lanes else ''}_every{step}_global_{c_type(dtype)}{lanes}("
     assert f" {name}A[" in source and "pack_" not in source
     assert traffic(kernel)["A"].read_bytes == length * np.dtype(dtype).itemsize
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])

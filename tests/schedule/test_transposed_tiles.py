@@ -10,7 +10,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.device.checking.array_traffic import traffic
-from feinsum_fuse.schedule.kernel.operations import C_TYPES
+from feinsum_fuse.schedule.kernel.operations import c_type
 from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
@@ -45,13 +45,16 @@ def script(n: int, k: int, lanes: int) -> Schedule:
 
 @pytest.mark.parametrize(
     ("lanes", "n", "k", "dtype"),
-    [(2, 7, 9, "float64"), (4, 8, 11, "float32"), (8, 41, 50, "int32"), (4, 23, 31, "float64"), (16, 37, 51, "float32")],
+    [
+        *((2, 7, 9, "float64"), (4, 8, 11, "float32"), (8, 41, 50, "int32"), (4, 23, 31, "float64"), (16, 37, 51, "float32")),
+        (8, 23, 31, "complex64"),
+    ],
 )
 def test_blocks_are_transposed(lanes: int, n: int, k: int, dtype: str) -> None:
     """Whole blocks, and rows and columns at the ends of tiles and of the array."""
     cascade, schedule = transposed(3, n, k, dtype), script(n, k, lanes)
     inputs = whole_numbers(cascade)
-    assert f"vstoreblock_local_global_{C_TYPES[dtype]}{lanes}(" in executable(schedule.apply(cascade.kernel())).source
+    assert f"vstoreblock_local_global_{c_type(dtype)}{lanes}(" in executable(schedule.apply(cascade.kernel())).source
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
@@ -88,7 +91,9 @@ def test_blocks_count_their_elements(n: int, k: int) -> None:
     assert traffic(script(n, k, 8).apply(transposed(3, n, k).kernel()))["B"].read_bytes == 4 * n * k
 
 
-@pytest.mark.parametrize(("sizes", "dtype"), [((16, 8, 1), "float32"), ((21, 35, 2), "float64"), ((9, 11, 1), "int32")], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "dtype"), [((16, 8, 1), "float32"), ((21, 35, 2), "float64"), ((9, 11, 1), "int32"), ((13, 19, 1), "complex64")], ids=str
+)
 def test_copies_are_transposed(sizes: tuple[int, int, int], dtype: str) -> None:
     """An array goes to another one by blocks; what sticks out goes element by element."""
     m, n, b = sizes
@@ -97,7 +102,7 @@ def test_copies_are_transposed(sizes: tuple[int, int, int], dtype: str) -> None:
     schedule = Schedule((Explicate(), Split(ref("Z.m"), 8), Split(ref("Z.n"), 8), Reorder("Z", order), Vectorize(refs("Z.n/1"))))
     inputs = whole_numbers(cascade)
     kernel = schedule.apply(cascade.kernel())
-    assert f"vstoreblock_global_global_{C_TYPES[dtype]}8(" in executable(kernel).source
+    assert f"vstoreblock_global_global_{c_type(dtype)}8(" in executable(kernel).source
     assert traffic(kernel)["Z"].written_bytes == traffic(kernel)["A"].read_bytes == m * n * b * np.dtype(dtype).itemsize
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 

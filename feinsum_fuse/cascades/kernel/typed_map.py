@@ -92,6 +92,8 @@ class _Typed(IdentityMapper):  # type: ignore[misc]
         if kind == "c" and function.is_real:
             raise UnsupportedTypeError(f"the map of Einsum {self.einsum} takes {function.name} of complex numbers, {expr}")
         arguments = tuple(self.rec(argument) for argument in expr.parameters)
+        if function.leaves_reals and kind != "c":
+            return arguments[0]
         if kind in "iu" and function.of_integers == "same":
             return p.Variable(function.kernel_of_integers)(*arguments)
         result = p.Variable(function.kernel or function.name)(*arguments)

@@ -96,15 +96,11 @@ def label_sizes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> di
 
 @dataclass(frozen=True)
 class LabelledTensor:
-    """A tensor in a product: its axes' labels, and whether it has an imaginary part."""
+    """A tensor in a product: its axes' labels, and whether it is complex."""
 
     name: str
     labels: str
     is_complex: bool = False
-
-    def parts(self) -> tuple[str, ...]:
-        """The real tensors that it is made of."""
-        return (self.name, f"{self.name}i") if self.is_complex else (self.name,)
 
 
 @dataclass(frozen=True)
@@ -159,34 +155,13 @@ def _checked(order: tuple[tuple[int, ...], ...], count: int) -> list[tuple[int, 
 
 
 def einsums(steps: Sequence[Product], *, logical: bool = False) -> Iterator[str]:
-    """Each product as the text of an Einsum, or of two for complex numbers; tensors without axes get one of length 1.
+    """Each product as the text of an Einsum; tensors without axes get one of length 1.
 
     ``logical`` takes the maximum of products, which is what NumPy computes for truth values.
     """
     for step in steps:
-        real, imaginary = _expanded(step.factors)
-        for name, terms in zip(step.output.parts(), (real, imaginary), strict=False):
-            text = " + ".join(terms).replace("+ -", "- ")
-            yield f"{_access(name, step.output.labels)} = {f'max({text})' if logical else text}"
-
-
-def _expanded(factors: tuple[LabelledTensor, ...]) -> tuple[list[str], list[str]]:
-    """The terms of the real and of the imaginary part."""
-    real, imaginary = [""], list[str]()
-    for factor in factors:
-        first = _access(factor.name, factor.labels)
-        second = _access(f"{factor.name}i", factor.labels)
-        grown_real = [_times(t, first) for t in real]
-        grown_imaginary = [_times(t, first) for t in imaginary]
-        if factor.is_complex:
-            grown_real += [_times(f"-{t}" if t else "-", second) for t in imaginary]
-            grown_imaginary = [_times(t, second) for t in real] + grown_imaginary
-        real, imaginary = grown_real, grown_imaginary
-    return real, imaginary
-
-
-def _times(term: str, access: str) -> str:
-    return f"{term} * {access}" if term.strip("-") else f"{term}{access}"
+        text = " * ".join(_access(factor.name, factor.labels) for factor in step.factors)
+        yield f"{_access(step.output.name, step.output.labels)} = {f'max({text})' if logical else text}"
 
 
 def _access(name: str, labels: str) -> str:
@@ -213,6 +188,6 @@ def rank_sizes(steps: Sequence[Product], sizes: Mapping[str, int]) -> dict[str, 
                 if factor.labels.index(label) == axis:
                     result[variable(label).upper()] = sizes[label]
                 else:
-                    result |= {f"R{axis}_{name}": sizes[label] for name in factor.parts()}
+                    result[f"R{axis}_{factor.name}"] = sizes[label]
             result |= {} if factor.labels else {"O": 1}
     return result

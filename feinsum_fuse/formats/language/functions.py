@@ -59,6 +59,8 @@ class Function:
     """OpenCL C's name for integers, if it has one."""
     of_integers: Literal["number", "integer", "same"] = "number"
     """What it gives of integers: any number, so that floating-point numbers are computed; an integer; or the very argument."""
+    leaves_reals: bool = False
+    """Whether it gives of a real number the very argument."""
     is_real: bool = False
     """Whether it is not defined for complex numbers."""
     is_associative: bool = False
@@ -203,6 +205,7 @@ _ROWS = (
     # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
     _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, **_BITS, **_LOW4),
     _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, **_BITS, **_HIGH4),
+    _function("conj", np.conj, of_integers="same", leaves_reals=True, is_finite=True, cost=""),
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),

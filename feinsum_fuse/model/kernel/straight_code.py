@@ -26,7 +26,7 @@ from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, held_at_once, times_read, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, Operations, alike, counted_operations, is_call, is_divided
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, is_call, is_divided
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Straight:
         """
         longest = 0.0
         for line in self.block.lines:
-            path = self._value(line)[-1]
+            path = self.scalars.operations(line)[-1]
             times = line.copies * self._pieces(line)
             if path and times:
                 moving, loop = self._moving(line), self.block.loop
@@ -180,7 +180,7 @@ class Straight:
 
     def _counted(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         moving = self._moving(line)
-        counted, own, _ = self._value(line)
+        counted, own, _ = self.scalars.operations(line)
         found: Counter[tuple[str, frozenset[str]]] = Counter()
         for (what, names), count in counted:
             found[what, moving(names)] += count
@@ -189,11 +189,6 @@ class Straight:
             # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.
             found[ADDITION if line.is_vector else cost, moving(own) | line.around] += 1
         return found
-
-    def _value(self, line: CodeLine) -> Operations:
-        places = line.statement.operands
-        narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self.scalars.element(place) < self.scalars.itemsize(line))
-        return counted_operations(line.statement.value, alike(places), narrow)
 
     def _moving(self, line: CodeLine) -> Callable[[frozenset[str]], frozenset[str]]:
         """Variables of a statement's value -> the loops that move them."""
@@ -204,7 +199,7 @@ class Straight:
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
         if line.lane is None:
-            return 1 / max(self.vectorised, self.scalars.joined(line))
+            return self.scalars.parts(line) / max(self.vectorised, self.scalars.joined(line))
         return max(1.0, line.width / self.scalars.native(line))
 
     @kept_property
@@ -313,7 +308,7 @@ class Straight:
             counts.narrow_loads += loads if is_narrow else min(loads, packs)
             if line.lane is not None and not is_vector and counts.uses[place.source, place.indices] > count:
                 counts.narrow_spread += loads if self.scalars.is_narrow(line, self.vectorised) else 0.0
-            counts.packed += packs
+            counts.packed += packs + (loads * self.scalars.turned(line, place) if is_vector else 0.0)
         else:
             counts.before += loads
             counts.kept += count if line.lane is None or is_vector else 0.0

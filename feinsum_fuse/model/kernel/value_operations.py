@@ -56,10 +56,12 @@ class _Operations(CombineMapper):  # type: ignore[misc]
     Returned are the variables of an expression.
     """
 
-    def __init__(self, narrow: Collection[str] = ()) -> None:
+    def __init__(self, narrow: Collection[str] = (), pairs: Collection[str] = ()) -> None:
         super().__init__()
         self.narrow = narrow
         """Operands whose numbers have fewer bits than what is computed in: they are spread before they are converted."""
+        self.pairs = pairs
+        """Those that are complex numbers: a product of two takes two operations on vectors, the second one with an addition."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
         """(function, :data:`ADDITION` or :data:`SIMPLE`; the variables) -> how many."""
         self.known: dict[object, tuple[frozenset[str], Path]] = {}
@@ -97,8 +99,11 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         """Of several terms the first two are joined first."""
         first, *others = map(self.rec, children)
         for other in others:
+            are_complex = what == SIMPLE and not (first.isdisjoint(self.pairs) or other.isdisjoint(self.pairs))
             first |= other
             self._count(what, first)
+            if are_complex:
+                self._count(what, first)
         return first
 
     def map_quotient(self, expr: Quotient) -> frozenset[str]:
@@ -108,6 +113,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         return self._done("pow", expr.base, expr.exponent)
 
     def map_type_cast(self, expr: TypeCast) -> frozenset[str]:
+        if expr.type.numpy_dtype.kind == "c":
+            return self.rec(expr.child)  # real factors are multiplied as they are
         if isinstance(expr.child, Variable) and expr.child.name in self.narrow:
             self._done(SIMPLE, expr.child)
         return self._done(SIMPLE, expr.child)
@@ -145,11 +152,11 @@ def _length(path: Path) -> float:
 
 @lru_cache(1024)
 def counted_operations(
-    value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str]
+    value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str], pairs: frozenset[str] = frozenset()
 ) -> Operations:
     """The operations of a value, some of whose operands are others, its variables, and the longest path of operations that wait for one
     another; empty without two functions on it. Candidates of a search compute the same values."""
-    operations = _Operations(narrow)
+    operations = _Operations(narrow, pairs)
     renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))
     own = operations.rec(renamed(value))
     calls = sum(is_call(what) for what, _ in operations.path)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
 from ..intrinsics.block_text import block_text, loaded_apart
+from ..intrinsics.complex_text import complex_definitions
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
@@ -55,6 +56,13 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         yield from definitions(operation.not_ahead, quirks)
         yield "09_ask_for", _ASK_FOR
         yield f"11_{operation.name}", _ahead(operation)
+        return
+    if operation.real_element:
+        if operation.on_parts is not None:
+            yield from definitions(operation.on_parts, quirks, has_value=has_value)
+        elif _is_halved(operation, quirks):
+            yield f"08_whole_{operation.vector}", _WHOLE.format(operation.vector)
+        yield from complex_definitions(operation, "whole_" + operation.vector if _is_halved(operation, quirks) else "", has_value=has_value)
         return
     if operation.step > 1:
         # Vectors of elements that lie together are mixed; of these so many as are there are loaded by a function.

@@ -21,12 +21,12 @@ from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 from ...cascades.kernel.keys import update_with_modules
-from ...number_types import BFLOAT16
+from ...number_types import BFLOAT16, part_type
 from ..refusals import VectorAccessError
 from ..target import Quirks
 from .bfloat import ELEMENT, is_value
 from .definitions import definitions
-from .operations import LANES, VectorOperation, c_type
+from .operations import COMPLEX_TYPES, LANES, VectorOperation, c_type
 
 
 @cache
@@ -34,6 +34,8 @@ def vector_dtype(dtype: str, lanes: int) -> np.dtype[np.void]:
     """The element type of a vector; :class:`VectorAccessError` for a number of lanes that OpenCL lacks."""
     from pyopencl import cltypes
 
+    if dtype in COMPLEX_TYPES:
+        return vector_dtype(part_type(dtype).name, 2 * lanes)
     if lanes not in LANES:
         raise VectorAccessError(f"OpenCL has no vectors of {lanes} elements", hint=f"Use {', '.join(map(str, LANES))}.")
     found: np.dtype[np.void] = np.dtype(getattr(cltypes, f"{'ushort' if dtype == BFLOAT16 else c_type(dtype)}{lanes}"))

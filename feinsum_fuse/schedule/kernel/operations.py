@@ -21,13 +21,21 @@ C_TYPES = {
     BFLOAT16: ELEMENT,
 }
 """NumPy type -> what OpenCL C, or the text that goes with it, calls it."""
-_TYPES = {c: name for name, c in C_TYPES.items()}
+COMPLEX_TYPES = {"complex64": "cfloat", "complex128": "cdouble"}
+"""NumPy type -> how names of functions on its vectors call it; such a vector is one of twice as many real numbers, the parts of each number
+side by side as in memory."""
+_PARTS = {"cfloat": "float", "cdouble": "double"}
+"""Complex type -> that of its parts."""
+_TYPES = {c: name for name, c in (C_TYPES | COMPLEX_TYPES).items()}
 LANES = (2, 4, 8, 16)
 WIDEST_VECTOR = LANES[-1]
 HALVED_BYTES = 64
 """Bytes of vectors that LLVM prefers to take apart, although there are registers for them."""
 COMPARISON_WORDS = {">=": "ge", ">": "gt", "==": "eq", "!=": "ne"}
 """Operator -> what names say."""
+BY_NUMBER, OF_REALS, NUMBER_BY_REALS = "by", "reals", "byreals"
+"""Of complex vectors: the first factor is one number for all lanes; the first factor, or what is converted or splat, is real; the first one
+is one complex number and the second one a real vector."""
 FOLDS = {"sum": "+", "product": "*"}
 """Name -> operator by which elements are combined."""
 WORD = 4
@@ -38,14 +46,20 @@ SHORTEST_BLOCK = 4
 
 def c_type(dtype: str) -> str:
     """The OpenCL C type of a NumPy type name; :class:`VectorAccessError` if there are no vectors of it."""
-    if dtype not in C_TYPES:
-        raise VectorAccessError(f"there are no vectors of {dtype}", hint=f"Vectors are made of {', '.join(C_TYPES)}.")
-    return C_TYPES[dtype]
+    found = C_TYPES.get(dtype) or COMPLEX_TYPES.get(dtype)
+    if found is None:
+        raise VectorAccessError(f"there are no vectors of {dtype}", hint=f"Vectors are made of {', '.join(C_TYPES | COMPLEX_TYPES)}.")
+    return found
 
 
 def has_vectors(dtype: str) -> bool:
     """Whether there are vectors of a NumPy type."""
-    return dtype in C_TYPES
+    return dtype in C_TYPES or dtype in COMPLEX_TYPES
+
+
+def has_blocks(dtype: str) -> bool:
+    """Whether blocks of a NumPy type are transposed in vectors, and elements that lie near are mixed: of up to 64 bits."""
+    return dtype in C_TYPES or dtype == "complex64"
 
 
 def is_near(step: int, lanes: int) -> bool:
@@ -73,6 +87,11 @@ class Verb(Enum):
     FUNCTION = "v"
     """A function of the table on whole vectors; ``BUILTIN``: where OpenCL's takes no such vectors, or has another name."""
     BUILTIN = "builtin"
+    MULTIPLY = "vmul"
+    """Complex numbers times others; ``function`` is empty or :data:`BY_NUMBER`, :data:`OF_REALS` or :data:`NUMBER_BY_REALS`."""
+    MULTIPLY_ADD = "vmad"
+    """The same, added to the first argument."""
+    CONJUGATE = "vconj"
     DIVIDE = "vdiv"
     IOTA = "viota"
     """An affine expression's value on each lane, from the first one and the step."""
@@ -198,12 +217,34 @@ class VectorOperation:
         words = [what, *apart, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         if (tile := self.tile) is not None:
             words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}", *(("kept",) if tile.keeps else ())]
-        return "_".join((*words, self.vector))
+        return "_".join((*words, f"{self.element}{self.lanes}"))
+
+    @property
+    def real_element(self) -> str:
+        """The C type of the parts of its elements, if these are complex."""
+        return _PARTS.get(self.element, "")
+
+    @property
+    def number(self) -> str:
+        """The C type of an element."""
+        return f"{self.element}_t" if self.real_element else self.element
 
     @property
     def vector(self) -> str:
         """The C type of its vectors."""
-        return f"{self.element}{self.lanes}"
+        return f"{self.real_element}{2 * self.lanes}" if self.real_element else f"{self.element}{self.lanes}"
+
+    @cached_property
+    def on_parts(self) -> VectorOperation | None:
+        """The operation on real numbers that moves the same bytes; ``None`` if it moves none, or moves real ones.
+
+        Blocks and elements that lie apart are moved as whole numbers of as many bits.
+        """
+        if not self.real_element or not self.spaces:
+            return None
+        if self.is_block or self.step > 1:
+            return replace(self, element="long")
+        return replace(self, element=self.real_element, lanes=2 * self.lanes)
 
     @property
     def vector_bytes(self) -> int:

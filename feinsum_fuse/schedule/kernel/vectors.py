@@ -2,205 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from loopy.symbolic import IdentityMapper, SubstitutionMapper, TypeCast, UncachedWalkMapper, get_dependencies
+from loopy.symbolic import SubstitutionMapper, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, LogicalOr, Max, Min, Power, Product, Quotient, Variable
+from pymbolic.primitives import Call, Comparison, If, Product, Variable
 from pymbolic.typing import Expression
 
 from ...formats.affine import Affine
-from ...formats.language.functions import IN_KERNELS, Function
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
-from ...number_types import BFLOAT16, WIDENED, computed_in
-from ..refusals import NormalFormError, VectorAccessError
+from ...number_types import BFLOAT16, computed_in, kind_of
+from ..refusals import VectorAccessError
 from ..statement import Place, Statement
-from ..steps.explicate import affine
 from ..steps.vector_steps import is_multiple, lane_axis
 from ..tree.nest import For, Nest, Tile
-from .operations import HALVED_BYTES, WIDEST_VECTOR, Extent, VectorOperation, Verb, c_type, is_near
-
-_MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
-_STORED = "_stored"
-"""Behind an operand's name: the vector of the type that memory has."""
-
-
-class OnVectors(IdentityMapper):  # type: ignore[misc]
-    """Rewrites a map whose operands ``vectorial`` are vectors, and in which the rank variables ``values`` may depend on the lane.
-
-    Functions of two arguments, divisions, conditions and rank variables become intrinsics; everything else works on vectors as it is.
-    ``call`` makes a call of an operation, ``expression`` an affine expression. Operands, whose own ``types`` may be others, come as vectors
-    of ``dtype``.
-    """
-
-    def __init__(
-        self,
-        call: Callable[..., Expression],
-        expression: Callable[[Affine], Expression],
-        lane: str,
-        vectorial: set[str],
-        values: Mapping[str, Affine],
-        lanes: int,
-        dtype: str,
-        types: Mapping[str, str],
-    ) -> None:
-        super().__init__()
-        self.types = types
-        self.dtype = np.dtype(dtype)
-        self.lanes = lanes
-        self.call = call
-        self.expression = expression
-        self.lane = lane
-        self.vectorial = vectorial
-        self.values = values
-        self.varying = {name for name, value in values.items() if lane in value.variables}
-
-    def is_vector(self, expression: Expression) -> bool:
-        """Whether the value differs from lane to lane."""
-        return bool(get_dependencies(expression) & (self.vectorial | self.varying))
-
-    def map_variable(self, expr: Variable) -> Expression:
-        return self._lanes(self.values[expr.name]) if expr.name in self.varying else expr
-
-    def _lanes(self, index: Affine) -> Expression:
-        """A rank variable's values: a number for each lane."""
-        return self.call(Verb.IOTA, self.expression(index - index.restricted({self.lane})), index.coefficients[self.lane])
-
-    def map_type_cast(self, expr: TypeCast) -> Expression:
-        if not self.is_vector(expr.child):
-            return super().map_type_cast(expr)
-        index = self._index(expr.child)
-        if index is None and self._function(expr.child) is not None and expr.type.numpy_dtype == self.dtype:
-            # Written around functions of integers, whose intrinsics have the type already.
-            return self.rec(expr.child)
-        if index is not None:
-            return self._lanes(index)
-        is_loaded = isinstance(expr.child, Variable) and expr.type.numpy_dtype == self.dtype
-        if is_loaded or (computed_in(expr.type.numpy_dtype.name) == self.dtype.name and self._is_computed(expr.child)):
-            return self.rec(expr.child)
-        raise VectorAccessError(f"the conversion {expr} of a vector", hint="Give all tensors of the Einsum one element type.")
-
-    def _is_computed(self, expr: Expression) -> bool:
-        """Whether a value is computed in our type: operands of others are converted."""
-        found = _Uncast()
-        found(expr)
-        return all(found_type == self.dtype for found_type in found.casts) and all(
-            self.types.get(name, self.dtype.name) == self.dtype.name for name in found.names
-        )
-
-    def _index(self, expr: Expression) -> Affine | None:
-        """An expression over rank variables alone as an affine one over loops."""
-        if not get_dependencies(expr) <= self.values.keys():
-            return None
-        try:
-            return affine(expr).substituted(self.values)
-        except NormalFormError:
-            return None
-
-    def map_call(self, expr: Call) -> Expression:
-        function = self._function(expr)
-        if expr.function == var(WIDENED) and self.is_vector(expr):
-            return self.rec(expr.parameters[0])
-        if function is None or not self.is_vector(expr):
-            return super().map_call(expr)
-        if function.composed is not None and not function.opencl:
-            return self.rec(function.composed(*expr.parameters))
-        arguments = [self.rec(argument) for argument in expr.parameters]
-        if function.is_argument(expr.function.name):
-            return arguments[0]
-        if len(arguments) > 1:
-            return self.call(Verb.FUNCTION, *arguments, function=function.name)
-        if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
-            arguments = [var(arguments[0].name + _STORED)]
-        widest = self.lanes == WIDEST_VECTOR or self.lanes * self.dtype.itemsize >= HALVED_BYTES
-        if widest or function.opencl != expr.function.name or function.is_ours or function.own_text(c_type(self.dtype.name)):
-            return self.call(Verb.BUILTIN, *arguments, function=function.name)
-        return expr.function(*arguments)
-
-    @staticmethod
-    def _function(expr: Expression) -> Function | None:
-        """The function of the table that is called."""
-        return IN_KERNELS.get(expr.function.name) if isinstance(expr, Call) and isinstance(expr.function, Variable) else None
-
-    def map_quotient(self, expr: Quotient) -> Expression:
-        # loopy casts both sides of a division to a scalar type.
-        if not self.is_vector(expr):
-            return super().map_quotient(expr)
-        return self.call(Verb.DIVIDE, self.rec(expr.numerator), self.rec(expr.denominator))
-
-    def map_power(self, expr: Power) -> Expression:
-        if not self.is_vector(expr):
-            return super().map_power(expr)
-        return self.call(Verb.FUNCTION, self.rec(expr.base), self.rec(expr.exponent), function="pow")
-
-    def map_max(self, expr: Max) -> Expression:
-        return self._nested("max", expr) if self.is_vector(expr) else super().map_max(expr)
-
-    def map_min(self, expr: Min) -> Expression:
-        return self._nested("min", expr) if self.is_vector(expr) else super().map_min(expr)
-
-    def _nested(self, function: str, expr: Max | Min) -> Expression:
-        first, *rest = (self.rec(child) for child in expr.children)
-        for other in rest:
-            first = self.call(Verb.FUNCTION, first, other, function=function)
-        return first
-
-    def map_if(self, expr: If) -> Expression:
-        if not self.is_vector(expr):
-            return super().map_if(expr)
-        return self._chosen(expr.condition, self.rec(expr.then), self.rec(expr.else_))
-
-    def _chosen(self, condition: Expression, then: Expression, otherwise: Expression) -> Expression:
-        """Lane by lane one of two vectors."""
-        if isinstance(condition, LogicalAnd):
-            for child in reversed(condition.children):
-                then = self._chosen(child, then, otherwise)
-            return then
-        if isinstance(condition, LogicalOr):
-            for child in reversed(condition.children):
-                otherwise = self._chosen(child, then, otherwise)
-            return otherwise
-        if isinstance(condition, LogicalNot):
-            return self._chosen(condition.child, otherwise, then)
-        assert isinstance(condition, Comparison)
-        left, right, operator = condition.left, condition.right, cast(str, condition.operator)
-        if operator in {"<", "<="}:
-            left, right, operator = right, left, _MIRRORED[operator]
-        ours, theirs = self._index(left), self._index(right)
-        if ours is not None and theirs is not None:
-            # Integers are compared as integers: a vector of differences with 0.
-            difference = ours - theirs
-            step = difference.coefficients.get(self.lane, 0)
-            first = self.expression(difference - difference.restricted({self.lane}))
-            return self.call(Verb.INDEX, first, step, then, otherwise, comparison=operator)
-        return self.call(Verb.WHERE, self.rec(left), self.rec(right), then, otherwise, comparison=operator)
-
-
-class _Uncast(UncachedWalkMapper):  # type: ignore[misc]
-    """Collects the types that an expression is cast to, and the variables that are not cast."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.casts: set[np.dtype] = set()
-        self.names: set[str] = set()
-
-    def map_type_cast(self, expr: TypeCast) -> None:
-        self.casts.add(expr.type.numpy_dtype)
-
-    def map_variable(self, expr: Variable) -> None:
-        self.names.add(expr.name)
-
-    def map_call(self, expr: Call) -> None:
-        if expr.function == var(WIDENED):
-            self.casts.add(np.dtype(np.float32))
-            return
-        for parameter in expr.parameters:
-            self.rec(parameter)
+from .maps.complex_map import COMPUTED, OnComplexVectors, added
+from .maps.vector_map import STORED, OnVectors
+from .operations import OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
 
 
 class VectorWriter:
@@ -233,6 +56,8 @@ class VectorWriter:
     def call(self, verb: Verb, *arguments: Expression, dtype: str | None = None, lanes: int | None = None, **details: Any) -> Expression:
         """A call of an operation, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
         operation = VectorOperation(verb, c_type(dtype or self.dtype), lanes or self.lanes, **details)
+        if operation.real_element and verb not in COMPUTED:
+            raise VectorAccessError(f"{verb.name.lower()} on vectors of {operation.dtype}")
         self.operations[operation.name] = operation
         return var(operation.name)(*arguments)
 
@@ -268,13 +93,22 @@ class VectorWriter:
             asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent, **asked)
             return loaded if is_stored else self._converted(loaded, dtype)
-        step = self._step(place) if self.is_cut and self.memory_of(place.source) != "private" else 0
+        is_mixed = self.is_cut and self.memory_of(place.source) != "private" and has_blocks(dtype)
+        step = self._step(place) if is_mixed else 0
         if is_near(step, self.lanes):
             first, count, spaces = self.read(self.at_lane(place, 0)), self.count(), (self.memory_of(place.source),)
             counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=spaces, extent=extent, step=step)
             return loaded if is_stored else self._converted(loaded, dtype)
-        return self.call(Verb.PACK, *(self._single(place, lane) for lane in range(self.lanes)))
+        singles = (self._single(place, lane) for lane in range(self.lanes))
+        if not self._takes_parts(dtype):
+            return self.call(Verb.PACK, *singles)
+        packed = self.call(Verb.PACK, *singles, dtype=dtype)
+        return packed if is_stored else self._converted(packed, dtype)
+
+    def _takes_parts(self, dtype: str) -> bool:
+        """Whether complex numbers are computed with real ones of a type."""
+        return kind_of(self.dtype) == "c" != kind_of(dtype)
 
     def _step(self, place: Place) -> int:
         """Elements of memory from one lane to the next; 0 where that is not known, or no element has an address."""
@@ -297,7 +131,7 @@ class VectorWriter:
         """A vector in the type that is computed in."""
         if dtype == BFLOAT16:
             vector, dtype = self.call(Verb.WIDEN, vector, dtype=computed_in(dtype)), computed_in(dtype)
-        return vector if dtype == self.dtype else self.call(Verb.CONVERT, vector)
+        return vector if dtype == self.dtype else self.call(Verb.CONVERT, vector, function=OF_REALS if self._takes_parts(dtype) else "")
 
     def _narrowed(self, vector: Expression) -> Expression:
         """A vector as it is stored."""
@@ -326,7 +160,7 @@ class VectorWriter:
         value = self.read(self.at_lane(place, lane))
         conditions = [Comparison(self.expression(limit.substituted({self.lane: Affine((), lane)})), ">=", 0) for limit in self.limits]
         for condition in conditions:
-            value = If(condition, value, np.dtype(self.dtype).type(0))
+            value = If(condition, value, np.dtype(self.nest.dtype_of(place.source) if kind_of(self.dtype) == "c" else self.dtype).type(0))
         return value
 
     def element(self, place: Place) -> Expression:
@@ -344,22 +178,29 @@ class VectorWriter:
         loops = {name: self.expression(v) for name, v in s.values.items()}
         vectorial = {name for name, p in places.items() if any(self.lane in i.variables for i in p.indices)}
         types = {name: self.nest.dtype_of(p.source) for name, p in places.items()}
-        mapper = OnVectors(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype, types)
-        value = mapper(s.value)
+        kind = OnComplexVectors if kind_of(self.dtype) == "c" else OnVectors
+        mapper = kind(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype, types)
+        value = mapper.whole(s.value)
         needed = get_dependencies(value)
         operands = {name: self.operand(place) for name, place in places.items() if name in needed}
-        stored = {name + _STORED: self.operand(p, is_stored=True) for name, p in places.items() if name + _STORED in needed}
+        stored = {name + STORED: self.operand(p, is_stored=True) for name, p in places.items() if name + STORED in needed}
         value = SubstitutionMapper(make_subst_func({**loops, **operands, **stored}))(value)
-        if not mapper.is_vector(s.value):
-            value = self.call(Verb.SPLAT, value)
         if s.reduce is None:
             return value
         target = self.operand(s.target)
-        value = REDUCTIONS[s.reduce].combined(target, value, self._running)
+        value = self._combined(s.reduce, target, value)
         for limit in self._inside():
             first = self.expression(limit - limit.restricted({self.lane}))
             value = self.call(Verb.INDEX, first, limit.coefficients[self.lane], value, target, comparison=">=")
         return value
+
+    def _combined(self, reduce: str, target: Expression, value: Expression) -> Expression:
+        """What a reduction has so far, combined with one more value."""
+        if kind_of(self.dtype) != "c":
+            return REDUCTIONS[reduce].combined(target, value, self._running)
+        if reduce != ADD.name:
+            return self.call(Verb.MULTIPLY, target, value)
+        return added(self.call, self.operations, target, value)
 
     def _running(self, function: str, so_far: Expression, value: Expression) -> Expression:
         """What a reduction has so far, combined with one more value by a function."""

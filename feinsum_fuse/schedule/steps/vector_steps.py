@@ -13,13 +13,14 @@ from pymbolic.primitives import Comparison, If
 from ...formats.affine import Affine, read_affine
 from ...formats.opencl import MEMORIES
 from ...formats.workload import operand_name
+from ...number_types import kind_of
 from ..intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
-from ..kernel.operations import LANES, SHORTEST_BLOCK, has_vectors
+from ..kernel.operations import LANES, SHORTEST_BLOCK, has_blocks, has_vectors
 from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, find, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, rebuilt, unless_same
+from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, rebuilt, statements, unless_same
 from ..tree.parallel import axes_of
 
 
@@ -57,11 +58,21 @@ class Vectorize(Step):
             size = "an unknown number of" if loop.extent is None else loop.extent
             hint = f"Split it by {', '.join(map(str, LANES))}."
             raise VectorAccessError(f"{self}: {ref} has {size} iterations; OpenCL has no such vectors", hint=hint)
+        most = _longest_vector(nest, loop)
+        if loop.extent > most:
+            hint = f"Split it by {', '.join(str(length) for length in LANES if length <= most)}."
+            raise VectorAccessError(f"{self}: {ref} has {loop.extent} iterations; vectors have {most} complex numbers", hint=hint)
         if any(isinstance(node, For) for node in loop.body):
             raise NestOrderError(f"{self}: {ref} is not innermost", hint="Put the loop whose iterations become lanes last.")
         for r in loop.refs:
             if is_reduction(nest, loop, r.einsum):
                 raise ReductionBindingError(f"{self}: {r} is a reduction loop", hint="Insert RFactor first.")
+
+
+def _longest_vector(nest: Nest, loop: For) -> int:
+    """Lanes of the longest vectors of all that a loop touches."""
+    places = (place for _, s in statements((loop,)) for place in (s.target, *s.operands))
+    return LANES[-1] // (2 if any(kind_of(nest.dtype_of(place.source)) == "c" for place in places) else 1)
 
 
 def _on_lanes(loop: For, lanes: int) -> For:
@@ -211,7 +222,7 @@ def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bo
     tile = nest.tiles.get(target.source)
     if row == column or not _has_addresses(nest, source.source) or (tile is not None and tile.lanes > 1):
         return False  # elements of an array of vectors have no addresses
-    if dtype != nest.dtype_of(target.source) or not has_vectors(dtype):
+    if dtype != nest.dtype_of(target.source) or not has_blocks(dtype):
         return False
     for name in (row, column):
         steps = [index.coefficients[name] for place in (target, source) for index in place.indices if name in index.variables]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ....number_types import bytes_of
+from ....formats.workload import operand_name
+from ....number_types import bytes_of, kind_of
 from ....schedule.kernel.operations import is_near
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ....schedule.tree.parallel import memory_of
 from ..basic_blocks import CodeLine, split, stride
 from ..machine import Machine
+from ..value_operations import Operations, alike, counted_operations
 
 MOST_ELEMENTS = 1024
 """Of a block's vectors that are filled one by one: with more of them they are counted as different."""
@@ -51,6 +53,25 @@ class ScalarVectors:
     def element(self, place: Place) -> int:
         """Bytes of an element."""
         return bytes_of(self.nest.dtype_of(place.source))
+
+    def operations(self, line: CodeLine) -> Operations:
+        """Those of a statement's value."""
+        places = line.statement.operands
+        narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self.element(place) < self.itemsize(line))
+        pairs = frozenset(operand_name(k) for k, place in enumerate(places) if self.is_complex(place))
+        return counted_operations(line.statement.value, alike(places), narrow, pairs)
+
+    def is_complex(self, place: Place) -> bool:
+        """Whether its elements are complex numbers, whose products take two multiplications on vectors."""
+        return kind_of(self.nest.dtype_of(place.source)) == "c"
+
+    def parts(self, line: CodeLine) -> int:
+        """Real numbers of which an element of a statement's result is made."""
+        return 2 if self.is_complex(line.statement.target) else 1
+
+    def turned(self, line: CodeLine, place: Place) -> int:
+        """How often each vector of an operand is mixed before complex numbers are multiplied with it, whose parts are exchanged."""
+        return int(self.is_complex(place) and sum(map(self.is_complex, line.statement.operands)) > 1)
 
     def split(self, line: CodeLine, place: Place, loop: For | None, vectorised: int) -> float:
         """The part of the vectors at a place that lie in two lines, arrays starting with one: as many as the loops that move it tell. They
