@@ -18,8 +18,8 @@ from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
-from .lanes import SCATTERED, USED_FROM_MEMORY, fills, is_contiguous, is_read_across, lanes_of, lies_near, possible_lanes
-from .segments import GROUP_POINTS, RowVariables, Segment
+from .lanes import SCATTERED, fills, is_contiguous, is_read_across, lanes_of, lies_near, possible_lanes
+from .segments import GROUP_POINTS, LEAST_ROWS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -38,8 +38,6 @@ FEWEST = 4
 """Rows for each core from which on they can be shared evenly enough."""
 DEARER = 1.2
 """Vectors that cost so many times as much decide which rows groups take."""
-PARTS = 8
-"""Parts of a tile of rows by which it is made shorter."""
 UNEVEN = 1.05
 """How much later the last core may end: for less a tile of rows is not made shorter."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
@@ -275,7 +273,10 @@ class Branch:
     def _shared(self, rows: RowVariables, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
         extent, units = self.segment.extent(rows), self.plan.target.units
-        if self.plan.components.on_items or tile < PARTS or problems * extent > 2 * self.plan.enough_groups * tile:
+        if self.plan.components.on_items or problems * extent > 2 * self.plan.enough_groups * tile:
+            return tile
+        near = self.plan.target.nearest_cache_bytes
+        if tile < ROW_PARTS and (self._read_again(rows, near) or self.segment.points < units * GROUP_POINTS):
             return tile
 
         def longest(tile: int) -> float:
@@ -286,7 +287,7 @@ class Branch:
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         step = self.plan.width if tile % self.plan.width == 0 and self._in_vectors(rows, lanes) else 1
         least = min(tile, max(self._called_rows(), self._word_columns(rows)))
-        parts = (n for part in range(PARTS, PARTS // 2 - 1, -1) if not (n := tile * part // PARTS) % step and n >= least)
+        parts = (n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if not (n := tile * part // ROW_PARTS) % step and n >= least)
         found = min(parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
@@ -310,7 +311,7 @@ class Branch:
     def _least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
-            return max(self.segment.least_rows(rows), self._word_columns(rows))
+            return max(self.segment.least_rows(rows), self._word_columns(rows), self._whole_columns(rows))
         if self._has_a_row_each(rows):
             return min(self.plan.width, self.segment.extent(rows))
         # Work-items that add up a row together are busy with one.
@@ -334,6 +335,22 @@ class Branch:
                 lanes = lanes_of(self.segment, rows, SHARED_WORDS * width, width, sums=self.plan.sums).chosen
                 if lanes[einsum.name] == rows[einsum.name]:
                     return SHARED_WORDS * width
+        return 1
+
+    def _whole_columns(self, rows: RowVariables) -> int:
+        """Columns of a group from which on the register tile of a product of few rows is as wide as it may be, if groups for all units are
+        left; else 1. Of fewer columns a row of what is read is a line or two, and there are too few sums side by side.
+        """
+        wide, extent = MOST_VECTORS * self.plan.width, self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
+        if self.plan.components.on_items or 2 * extent < FEWEST * self.plan.target.units * wide:
+            return 1
+        lanes = lanes_of(self.segment, rows, wide, self.plan.width, sums=self.plan.sums).chosen
+        for einsum in self.segment.einsums:
+            row = rows[einsum.name]
+            beside = prod(n for v in einsum.output_variables if v != row and isinstance(n := einsum.sizes[v], int))
+            along = [is_contiguous(access, row) for access in einsum.operands if row in access.variables]
+            if einsum.reduces and lanes[einsum.name] == row and beside < LEAST_ROWS and any(along) and len(along) < len(einsum.operands):
+                return wide
         return 1
 
     def _piece(self, einsum: Einsum) -> int:

@@ -127,7 +127,10 @@ class Family:
             groups, near = target.groups_of(self._widest if self.components.on_items else 1), target.nearest_cache_bytes
             far = inf if self.components.on_items else target.units * target.core_cache_bytes
             points = GROUP_POINTS_OF_ITEMS if self.components.on_items else GROUP_POINTS
-            found = segments(self.cascade, self.spec.workload, budget, groups, near, far, beside=beside, group_points=points, alone=alone)
+            units = 1 if self.components.on_items else target.units
+            found = segments(
+                self.cascade, self.spec.workload, budget, groups, near, far, beside=beside, group_points=points, alone=alone, units=units
+            )
             self._cut[key] = list(found)
         return self._cut[key]
 

@@ -14,14 +14,12 @@ from ..cascades.terms import Access, Einsum
 from ..schedule.kernel.operations import is_near
 from ..schedule.sameness import Same
 from ..schedule.target import Target
-from .segments import RowVariables, Segment
+from .segments import USED_FROM_MEMORY, RowVariables, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
 SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
-USED_FROM_MEMORY = 8
-"""How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
 LEAST_VECTORS = 32
 """Vectors of a block of a reduction at least whose lanes are added up: a vector of sums is read and written once for each."""

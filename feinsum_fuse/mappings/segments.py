@@ -80,6 +80,12 @@ LEAST_ROWS = 16
 Einsums are not fused."""
 FEW_NUMBERS = 64
 """Bytes of what rows use again that stay in registers: a cache line, or half of one."""
+USED_FROM_MEMORY = 8
+"""How many times an element that comes from memory may be used that what is computed with it does not take longer."""
+ROW_PARTS = 8
+"""Parts of a tile of rows by which it is made shorter; fewer rows are one group, since all groups would read what rows share."""
+KERNEL_POINTS = 16 * GROUP_POINTS
+"""Points of each core that pay for a kernel: a core's copies are worth one from as many operations on (``COPIED`` of ``forms.suited``)."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -321,6 +327,26 @@ class Segment:
         through = {tensor for one, other in combinations(self.einsums, 2) for tensor in _gone_through(one, other)}
         return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
 
+    def core_points(self, rows: RowVariables, units: int, near: int, held: int) -> float:
+        """Points of each core, if groups take these rows; of Einsums that wait for arrays of more than ``held`` bytes, those that it could
+        compute meanwhile. Few rows are one group, unless a cache of ``near`` bytes holds what they share.
+        """
+        read = {(a.tensor, rows[e.name] in a.variables) for e in self.einsums for a in e.operands if a.tensor not in self.written}
+        again = sum(self.around.tensor_bytes(tensor) for tensor, is_own in read if not is_own)
+        count = self.extent(rows) * prod(map(self.extent, self.batches))
+        share = 1.0 if again > near and count < ROW_PARTS else -(-count // units) / count
+        total = 0.0
+        for einsum in self.einsums:
+            touched = {a.tensor: rows[einsum.name] in a.variables for a in (*einsum.operands, einsum.output) if a.tensor not in self.keeps}
+            large = {tensor: prod(self.cascade.fixed_shape(tensor)) for tensor in touched if self.around.tensor_bytes(tensor) > held}
+            loads = sum(elements * (share if touched[tensor] else 1) for tensor, elements in large.items())
+            total += max(einsum.box_points * share, USED_FROM_MEMORY * loads)
+        return total
+
+    def least_points(self, units: int, near: int, held: int) -> float:
+        """The same of the best rows."""
+        return min((self.core_points(rows, units, near, held) for rows in self.rows), default=float(self.points))
+
     def touched_bytes(self, rows: RowVariables) -> int:
         """What one iteration's share of all that the Einsums read and write occupies; of what all iterations use nothing counts."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
@@ -375,13 +401,14 @@ def segments(
     beside: bool,
     group_points: int = GROUP_POINTS,
     alone: Collection[str] = (),
+    units: int = 1,
 ) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
     ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
     is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
     side by side, too, where what follows reads what both write, or where both only go through it. ``group_points``: those of a group at
-    least. ``alone``: Einsums that are segments of their own.
+    least. ``alone``: Einsums that are segments of their own. ``units``: cores.
     """
     around = Surroundings(cascade, workload, group_points)
     segment: Segment | None = None
@@ -393,6 +420,7 @@ def segments(
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
             apart = _leaves_too_few(segment, longer, groups) or (following and _is_better_apart(segment, longer, following, budget))
+            apart = apart or _idles(segment, longer, units, near, budget)
             if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer
                 continue
@@ -415,6 +443,14 @@ def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
     alone = Segment.of(segment.around, longer.einsums[-1])
     together, apart = (max((_groups(one, rows) for rows in one.rows), default=0) for one in (longer, alone))
     return together * 2 <= groups <= apart
+
+
+def _idles(segment: Segment, longer: Segment, units: int, near: int, held: int) -> bool:
+    """Whether rows are so few that they are one group, and the other cores have nothing to do for longer than another kernel takes."""
+    if units == 1 or any(longer.extent(rows) * prod(map(longer.extent, longer.batches)) >= ROW_PARTS for rows in longer.rows):
+        return False
+    parts = (segment, Segment.of(segment.around, longer.einsums[-1]))
+    return longer.least_points(units, near, held) - sum(part.least_points(units, near, held) for part in parts) >= KERNEL_POINTS
 
 
 def _groups(segment: Segment, rows: RowVariables) -> int:

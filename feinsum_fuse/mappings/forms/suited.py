@@ -466,7 +466,8 @@ def _parts_of_rows(cascade: Cascade, einsum: Einsum, target: Target) -> int:
     row = max(einsum.output_variables, key=lambda v: is_read_across(cascade, einsum, v, target))
     if not is_read_across(cascade, einsum, row, target):
         return 1
-    return -(-target.groups // prod(n for v in einsum.output_variables if v != row and isinstance(n := einsum.sizes[v], int)))
+    problems = prod(n for v in einsum.output_variables if v != row and _is_problem(einsum, v) and isinstance(n := einsum.sizes[v], int))
+    return -(-target.groups // problems)
 
 
 def _traffic(cascade: Cascade, einsum: Einsum, along: str | None, groups: int) -> int:

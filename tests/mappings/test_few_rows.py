@@ -1,0 +1,62 @@
+"""Layers of few rows: their weights are shared out among the cores, in columns or in parts of the reduction that lie together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
+from feinsum_fuse.mappings.choices import Choice, Rules
+from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.family import Family
+from feinsum_fuse.mappings.forms.suited import suited
+from feinsum_fuse.schedule.target import ANY_DEVICE
+
+TARGET = replace(ANY_DEVICE, units=2, vector_bytes=64, vector_registers=32)
+
+
+def groups(cascade: Cascade) -> list[tuple[str, str, int]]:
+    """Of each kernel its Einsums, the rank variable of its groups in the first, and how many iterations a group takes."""
+    choices: tuple[Choice[object], ...] = Family(default_space(cascade, None, TARGET), TARGET, outputs=cascade.outputs).choices(Rules())
+    rows = {choice.about: choice.usual for choice in choices if choice.kind == "rows"}
+    tiles = {choice.about: choice.usual for choice in choices if choice.kind == "tile"}
+    return [(name, next(iter(found.values())), tiles[name]) for name, found in rows.items()]  # type: ignore[attr-defined, misc]
+
+
+def perceptron(rows: int, size: int) -> Cascade:
+    lines = ["H[b, h] = X[b, k] * U[k, h]", "G[b, h] = relu(H[b, h])", "Z[b, n] = G[b, h] * V[h, n]"]
+    return ff.cascade(lines, sizes={"B": rows, "K": 512, "H": size, "N": 512})
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6])
+def test_layers_of_few_rows_are_kernels_of_their_own(rows: int) -> None:
+    """One group would read all of the second layer's weights, while another core waits."""
+    assert groups(perceptron(rows, 1024)) == [("H+G", "h", 64), ("Z", "n", 64)]
+
+
+@pytest.mark.parametrize(("rows", "size", "tile"), [(12, 1024, 6), (2, 128, 2)], ids=["rows for all cores", "small weights"])
+def test_other_layers_are_fused(rows: int, size: int, tile: int) -> None:
+    assert groups(perceptron(rows, size)) == [("H+G+Z", "b", tile)]
+
+
+def test_a_few_problems_that_share_little_are_for_all_cores() -> None:
+    """Means of six images, and a small product of each."""
+    cascade = ff.cascade(["S[b, c] = X[b, c, p]", "H[b, d] = S[b, c] * U[c, d]"], sizes={"B": 6, "C": 96, "P": 784, "D": 24})
+    assert groups(cascade) == [("S+H", "b", 3)]
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(1, 64), (8, 64), (32, 16)])
+def test_groups_of_few_rows_take_whole_register_tiles_of_columns(rows: int, tile: int) -> None:
+    cascade = ff.cascade(["H[b, h] = X[b, k] * U[k, h]"], sizes={"B": rows, "K": 256, "H": 256})
+    assert groups(cascade) == [("H", "h", tile)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_parts_of_a_reduction_are_groups_whatever_the_rows(rows: int) -> None:
+    """Rows that share the weights make no further groups of a part, which is read from end to end."""
+    cascade = suited(ff.cascade(["H[b, h] = X[b, k] * U[k, h]"], sizes={"B": rows, "K": 4096, "H": 1024}), TARGET)
+    assert [r.parts for r in cascade.rewritings if isinstance(r, SplitReduction)] == [TARGET.groups]
+    assert groups(cascade)[0][1:] == ("h", 1024)
