@@ -18,11 +18,11 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.76, 1.31, 2561),
-    "narrow vectors": Residuals(0.79, 1.31, 3465),
-    "scalars": Residuals(0.69, 1.39, 745),
-    "own caches": Residuals(0.61, 1.28, 610),
-    "shared memory": Residuals(0.68, 1.24, 354),
+    "full vectors": Residuals(0.77, 1.30, 2577),
+    "narrow vectors": Residuals(0.74, 1.23, 3498),
+    "scalars": Residuals(0.70, 1.38, 746),
+    "own caches": Residuals(0.62, 1.26, 579),
+    "shared memory": Residuals(0.68, 1.22, 335),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
