@@ -68,9 +68,9 @@ BUDGET = 0.5
 SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32", "complex64", "complex128"})
+"""Element types that have vectors."""
 CONVERTED = frozenset({BFLOAT16, "int8", "uint8"})
 """Types that are loaded as vectors and made floating-point numbers of."""
-"""Element types that have vectors."""
 
 
 class Family:
