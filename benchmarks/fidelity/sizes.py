@@ -1,4 +1,4 @@
-"""The sizes of sets I to R, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to S, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -108,6 +108,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "kinship": {"N": (80, 300), "S": (400, 2500)},
         "gate_step": {"A": (6, 30), "B": (6, 30), "C": (24, 160), "P": (2, 4)},
         "topic_update": {"M": (400, 1600), "N": (300, 1200), "R": (10, 40)},
+    },
+    2621: {
+        "state_step": {"B": (4, 32), "D": (200, 1200), "N": (8, 32)},
+        "arm_inertia": {"P": (300, 2500), "K": (5, 9)},
+        "wave_step": {"Y": (200, 1200), "X": (200, 1200)},
+        "sky_image": {"V": (100, 500), "P": (24, 72), "Q": (24, 72)},
+        "site_environment": {"A": (24, 96), "W": (3, 8), "S": (2, 4)},
+        "light_sum": {"P": (2000, 16000), "L": (8, 48)},
+        "wavelet_level": {"V": (120, 600), "X": (120, 600), "K": (4, 10)},
+        "shared_information": {"N": (400, 2400), "I": (16, 64), "J": (16, 64)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
