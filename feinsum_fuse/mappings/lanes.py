@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, prod
+from math import prod
 
 import numpy as np
 
@@ -88,8 +88,6 @@ def cost_of(
     """
     size = einsum.sizes[lane]
     assert isinstance(size, int)
-    if not _stays_inside(segment.cascade, einsum, lane, width):
-        return inf
     vectors = einsum.box_points // max(size, 1) * -(-size // width)
     numbers = sum(lane not in access.variables for access in einsum.operands)
     # Two loads take the time of an operation. Beside vectors that are short each number is spread for few elements, after its own product.
@@ -106,27 +104,6 @@ def cost_of(
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * _outputs(einsum)
     return cost
-
-
-def _stays_inside(cascade: Cascade, einsum: Einsum, lane: str, width: int) -> bool:
-    """Whether the vectors of all elements of an output start within what is read, those too that the Einsum leaves at their first value."""
-    moved = [(axis, index) for axis, index in enumerate(einsum.output.indices) if lane in index.variables]
-    if len(moved) != 1 or moved[0][1].terms != ((lane, 1),):
-        return True
-    axis, index = moved[0]
-    extent = cascade.tensors[einsum.output.tensor].shape[axis]
-    if not isinstance(extent, int) or (extent == einsum.sizes[lane] and not index.constant):
-        return True
-    for start in (-index.constant, (extent - 1) // width * width - index.constant):
-        for access in einsum.operands:
-            for place, length in zip(access.indices, cascade.tensors[access.tensor].shape, strict=True):
-                if lane not in place.coefficients or not isinstance(length, int):
-                    continue
-                spans = [n * (size - 1) for v, n in place.terms if v != lane and isinstance(size := einsum.sizes[v], int)]
-                first = place.constant + place.coefficients[lane] * start
-                if first + sum(min(0, span) for span in spans) < 0 or first + sum(max(0, span) for span in spans) >= length:
-                    return False
-    return True
 
 
 def _across_lines(einsum: Einsum) -> int:

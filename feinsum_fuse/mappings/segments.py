@@ -15,6 +15,7 @@ from ..cascades.rewriting.split_reduction import merges_parts
 from ..cascades.terms import Access, Einsum
 from ..formats.affine import Affine
 from ..formats.workload import Workload, WorkloadEinsum
+from ..lowering.branch import runs_over_variables
 
 
 def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
@@ -170,8 +171,7 @@ class Segment:
     @classmethod
     def of(cls, around: Surroundings, einsum: Einsum) -> Segment:
         """One Einsum."""
-        is_cut = einsum.has_injective_output or around.cascade.fills_output(einsum)
-        variables = around.accesses[einsum.name].bounds if is_cut else ()
+        variables = around.accesses[einsum.name].bounds if runs_over_variables(around.cascade, einsum) else ()
         found = [Shared.of(einsum, v) for v in variables if v in einsum.sizes]
         return cls(around, (einsum,), tuple(loop for loop in found if loop is not None), einsum.box_points)
 

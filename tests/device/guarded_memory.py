@@ -24,6 +24,11 @@ from feinsum_fuse.schedule.kernel.operations import Extent, ProductTile, VectorO
 TYPES = (("float", "f4", 16), ("float", "f4", 8), ("float", "f4", 4), ("double", "f8", 8), ("bfloat", "u2", 16), ("char", "i1", 16))
 _MOVE = """
 __kernel void move_{0}{1}(__global {0} const *from, __global {0} *to, int count) {{ {3}(to[0], {2}(from[0], count), count); }}"""
+_WITHIN = """
+__kernel void within_{0}{1}(__global {0} const *row, __global {0} *to, int start, int length)
+{{
+  {3}(to[0], {2}(row[0], start, length), {1});
+}}"""
 _PRODUCT = """
 __kernel void product(__global char const *left, __global char const *right, __global int *to, int next, int columns, int deep)
 {{
@@ -60,8 +65,10 @@ def _texts(device: cl.Device) -> str:
     kernels = []
     for element, _, lanes in TYPES:
         load, store = (VectorOperation(verb, element, lanes, spaces=("global",), extent=Extent.COUNTED) for verb in (Verb.LOAD, Verb.STORE))
-        found.update(text for operation in (load, store) for text in definitions(operation, target(device).quirks))
+        within = VectorOperation(Verb.LOAD, element, lanes, spaces=("global",), extent=Extent.WITHIN)
+        found.update(text for operation in (load, store, within) for text in definitions(operation, target(device).quirks))
         kernels.append(_MOVE.format(element, lanes, load.name, store.name))
+        kernels.append(_WITHIN.format(element, lanes, within.name, store.name))
     product = VectorOperation(Verb.PRODUCT, "int", 8, tile=ProductTile("char", "char", ("global", "global"), 1, 1, keeps=True))
     found.update(definitions(product, target(device).quirks))
     found.update(product_definitions(product))
@@ -91,6 +98,17 @@ def main(name: str) -> None:
                 source[:] = np.arange(1, source.size + 1)
                 run(kernel, source, to, count)
                 assert to.tolist() == (source if count > 0 else 0 * source).tolist()
+    for element, held, lanes in TYPES:
+        kernel = getattr(program, f"within_{element}{lanes}")
+        # Vectors that lie before a row, begin before it, lie in it, end behind it and lie behind it.
+        for length in (1, 3, lanes - 1, lanes, lanes + 5):
+            for start in (-2 * lanes, *range(-lanes - 1, length + 2), 2 * lanes + length):
+                for at_end in (True, False):
+                    print(f"{element}{lanes} from {start} of {length}, {'end' if at_end else 'start'}", flush=True)
+                    source, to = one.array(length, held, at_end=at_end), other.array(lanes, held, at_end=at_end)
+                    source[:] = np.arange(1, length + 1)
+                    run(kernel, source, to, start, length)
+                    assert to.tolist() == [place + 1 if 0 <= place < length else 0 for place in range(start, start + lanes)]
     for deep in range(1, 12):
         for columns in (1, 3, 5, 8):
             # Words of four bytes a column, or as many as are summed.

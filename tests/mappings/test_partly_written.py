@@ -1,4 +1,4 @@
-"""Default mappings of Einsums that reach only a part of their output: differences of neighbours, every other element."""
+"""Default mappings of Einsums that reach only a part of their output: differences of neighbours, stencils, every other element."""
 
 from __future__ import annotations
 
@@ -6,24 +6,57 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.device.checking.array_traffic import traffic
 
 LINES = (
     "Z[m, n] = A[m, N: n+1] - A[m, n]",
     "Z[m, N: n+1] = A[m, N: n+2] - A[m, n]",
+    "Z[m, n] = A[m, N: n+1] + A[m, N: n+2] + A[m, n]",
     "Z[m, n] = A[m, N: 2*n]",
     "Z[m, n] = A[m, N: n+1] * A[m, N: 3*n]",
+    "Z[m, n] = A[M: m+1, n] - A[m, n]",
+    "Z[n, m] = A[M: m+1, n]",
+    "Z[m, N: n+1] = A[M: m+1, n]",
+    "Z[M: m+1, N: n+1] = A[m, N: n+1] + A[M: m+2, N: n+1] + A[M: m+1, n] + A[M: m+1, N: n+2] - 4*A[M: m+1, N: n+1]",
 )
 
 
-@pytest.mark.parametrize("size", [33, 64, 65])
+@pytest.mark.parametrize("size", [16, 65])
 @pytest.mark.parametrize("line", LINES)
-def test_vectors_of_what_is_left_alone_start_within_what_is_read(line: str, size: int) -> None:
-    """Loops run over the whole output, and no vector of what is read may start behind its end, not even under a condition."""
-    cascade = ff.cascade([line], sizes={"M": 3, "N": size})
-    array = np.random.default_rng(3).uniform(-1, 1, (3, size)).astype("float32")
-    np.testing.assert_allclose(ff.compile(cascade)(A=array)["Z"], cascade.reference(A=array)["Z"], rtol=1e-6, atol=1e-6)
+def test_nothing_is_read_outside_of_what_is_read(line: str, size: int) -> None:
+    """Loops run over the whole output: vectors of what is read may start before it or behind it, and end there."""
+    cascade = ff.cascade([line], sizes={"M": 5, "N": size})
+    array = np.random.default_rng(3).uniform(-1, 1, (5, size)).astype("float32")
+    program = ff.compile(cascade)
+    np.testing.assert_allclose(program(A=array)["Z"], cascade.reference(A=array)["Z"], rtol=1e-6, atol=1e-6)
 
 
-def test_vectors_stay_where_all_of_them_start_within_what_is_read() -> None:
-    spec = ff.compile(ff.cascade(["Z[m, n] = A[m, N: n+1] - A[m, n]"], sizes={"M": 3, "N": 64})).spec
-    assert spec is not None and "lane" in str(spec.mapping)
+@pytest.mark.parametrize("dtype", ["complex64", "int8"])
+@pytest.mark.parametrize("line", [line for line in LINES if "*" not in line])
+def test_other_types_than_single_precision(line: str, dtype: str) -> None:
+    cascade = ff.cascade([line], sizes={"M": 5, "N": 37}, dtypes={"All": dtype})
+    array = np.random.default_rng(3).integers(-9, 9, (5, 37)).astype(dtype)
+    np.testing.assert_array_equal(ff.compile(cascade)(A=array)["Z"], cascade.reference(A=array)["Z"])
+
+
+def test_vectors_that_leave_a_row_load_what_is_in_it() -> None:
+    """Of four vectors that start one element early the first lacks an element, of those that start late the last: of rows that are shorter
+    than what is written no load may go on behind the last one, either.
+    """
+    program = ff.compile(ff.cascade([LINES[1]], sizes={"M": 3, "N": 64}))
+    assert "vloadwithin" in program.source
+    assert traffic(program.kernel)["A"].read_bytes == 4 * 3 * (63 + 63)
+    assert "vloadwithin" in ff.compile(ff.cascade([LINES[0]], sizes={"M": 3, "N": 64})).source
+
+
+def test_a_row_that_is_outside_is_not_read() -> None:
+    """Of conditions that are the same for all lanes those vectors that are chosen come first."""
+    program = ff.compile(ff.cascade([LINES[5]], sizes={"M": 3, "N": 64}))
+    assert "vloadwithin" not in program.source
+    assert traffic(program.kernel)["A"].read_bytes == 2 * 4 * 2 * 64
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_they_have_lanes_and_groups(line: str) -> None:
+    mapping = str(ff.default_mapping(ff.cascade([line], sizes={"M": 800, "N": 600})))
+    assert "Lane" in mapping and "Core" in mapping

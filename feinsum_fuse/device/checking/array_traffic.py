@@ -28,7 +28,7 @@ from pymbolic.typing import Expression
 from ...cascades.kernel.tags import TensorTag
 from ...errors import LoweringError
 from ...schedule.kernel.intrinsics import operations_of
-from ...schedule.kernel.operations import BlockFunction, VectorOperation, Verb
+from ...schedule.kernel.operations import BlockFunction, Extent, VectorOperation, Verb
 
 _LARGEST = 1 << 22
 """Points of the other variables that are looked at in one go."""
@@ -219,10 +219,11 @@ class ArrayTraffic:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """So many elements, of which only those with numbers below ``upto`` are touched."""
+    """So many elements, of which only those with numbers below ``upto``, and from ``first`` on, are touched."""
 
     lanes: int
     upto: tuple[Expression, ...] = ()
+    first: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -345,6 +346,9 @@ def _moved(call: Call, operation: VectorOperation) -> tuple[tuple[_Lanes, ...], 
     if operation.is_block:
         sides = (operation.block_rows, operation.lanes)
         return tuple(_Lanes(side, _minima(count)) for side, count in zip(sides, call.parameters[-2:], strict=True)), ()
+    if operation.extent is Extent.WITHIN:
+        _, start, length = call.parameters
+        return (_Lanes(operation.lanes, tuple(n - start for n in _minima(length)), (-start,)),), ()
     upto = _minima(call.parameters[-1]) if operation.is_counted else ()
     return (_Lanes(operation.lanes, upto),), call.parameters[1 : len(call.parameters) - bool(upto)]
 
@@ -421,6 +425,7 @@ def _executions(kernel: LoopKernel, instruction: InstructionBase, access: _Acces
         domain = domain.add_dims(isl.dim_type.set, 1).set_dim_name(isl.dim_type.set, position, lane.name)
         conditions += [Comparison(lane, ">=", 0), Comparison(lane, "<", axis.lanes)]
         conditions += [Comparison(lane, "<", limit) for limit in axis.upto]
+        conditions += [Comparison(lane, ">=", limit) for limit in axis.first]
     for condition in conditions:
         holds = condition_to_set(domain.space, condition)
         if holds is None:

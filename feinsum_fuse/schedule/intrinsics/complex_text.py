@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.operations import BY_NUMBER, FOLDS, LANES, NUMBER_BY_REALS, OF_REALS, VectorOperation, Verb
+from ..kernel.operations import BY_NUMBER, FOLDS, LANES, NUMBER_BY_REALS, OF_REALS, Extent, VectorOperation, Verb
 
 _DIGITS = "0123456789abcdef"
+_COUNTS = {"count", "start", "length"}
+"""Parameters that are numbers of elements."""
 _BITS = {"float": ("int", "0x80000000"), "double": ("long", "0x8000000000000000l")}
 """Type of the parts -> whole numbers of as many bits, and the sign's bit."""
 
@@ -62,10 +64,10 @@ def _moving(operation: VectorOperation, real: VectorOperation, *, has_value: boo
     name = operation.name
     places = ["to", "from"] if operation.is_block else ["x"]
     others = ["to_row", "from_row", "rows", "columns"] if operation.is_block else ["value"] if operation.is_store else []
-    others += ["count"] if operation.is_counted else []
+    others += ["count"] if operation.is_counted else ["start", "length"] if operation.extent is Extent.WITHIN else []
     passed = [f"(*(__{space} {real.element} *)&({place}))" for place, space in zip(places, operation.spaces, strict=True)]
     # Elements that lie apart are counted as such.
-    passed += [f"2 * ({other})" if other == "count" and real.lanes > operation.lanes else other for other in others]
+    passed += [f"2 * ({other})" if other in _COUNTS and real.lanes > operation.lanes else other for other in others]
     call = f"{real.name}({', '.join(passed)})"
     if not operation.is_store:
         call = call if real.vector == operation.vector else f"as_{operation.vector}({call})"

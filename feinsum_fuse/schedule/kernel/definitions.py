@@ -298,6 +298,8 @@ static inline void {name}_at({pointer}*at, {vector} value)
   *(__{space} {vector} *)at = value;
 }}
 {_stores(operation, ["x"], ["value"], has_value)}"""
+    if operation.extent is Extent.WITHIN:
+        return f"{_loaded_within(operation, quirks)}\n#define {name}(x, start, length) {name}_at(&(x), start, length)"
     shorter = [length for length in reversed(LANES) if length < lanes]
     if is_load:
         halves = "\n".join(f"  {element}{length} low{length}, high{length};" for length in shorter)
@@ -354,9 +356,9 @@ def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
     A private array whose place goes to such an instruction would not be kept in registers.
     """
     lanes, vector, (space,) = operation.lanes, operation.vector, operation.spaces
-    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_parts:
+    native, mask = _native_vector(operation, quirks), _mask_type(lanes)
+    if native is None:
         return otherwise
-    native, mask = f"float __attribute__((vector_size({4 * lanes})))", "unsigned short" if lanes > 8 else "unsigned char"
     some, is_load = f"({mask})((1u << max(count, 0)) - 1u)", operation.verb is Verb.LOAD
     if is_load:
         zeros = f"__builtin_astype(({vector})(0.0f), {native})"
@@ -378,6 +380,43 @@ static inline {head}
 #else
 {otherwise.strip()}
 #endif"""
+
+
+def _native_vector(operation: VectorOperation, quirks: Quirks) -> str | None:
+    """The C type of what instructions with a mask move; ``None`` where there are none."""
+    lanes, (space,) = operation.lanes, operation.spaces
+    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_parts:
+        return None
+    return f"float __attribute__((vector_size({4 * lanes})))"
+
+
+def _mask_type(lanes: int) -> str:
+    return "unsigned short" if lanes > 8 else "unsigned char"
+
+
+def _loaded_within(operation: VectorOperation, quirks: Quirks) -> str:
+    """The load of a vector of which some lanes may lie before or behind a row: by an instruction with a mask, or element by element."""
+    element, lanes, vector, (space,) = operation.element, operation.lanes, operation.vector, operation.spaces
+    otherwise = f"""
+  {element} part[{lanes}];
+  for (int lane = 0; lane < {lanes}; ++lane) part[lane] = start + lane >= 0 && start + lane < length ? row[start + lane] : 0;
+  return vload{lanes}(0, part);"""
+    if (native := _native_vector(operation, quirks)) is not None:
+        mask = _mask_type(lanes)
+        otherwise = f"""
+#if {MASKS}
+  {mask} some = ({mask})(((1u << clamp(length - start, 0, {lanes})) - 1u) & ~((1u << clamp(-start, 0, {lanes})) - 1u));
+  {native} zeros = __builtin_astype(({vector})(0.0f), {native});
+  {native} loaded = __builtin_ia32_loadups{32 * lanes}_mask((void const *)(size_t)(row + start), zeros, some);
+  return __builtin_astype(loaded, {vector});
+#else{otherwise}
+#endif"""
+    return f"""
+/* A whole vector of a row, or at its ends the elements that are there, and zeros. */
+static inline {vector} {operation.name}_at(__{space} {element} const *row, int start, int length)
+{{
+  if (start >= 0 && start + {lanes} <= length) return get_{vector}(__{space}, row + start);{otherwise}
+}}"""
 
 
 def _loaded(operation: VectorOperation, count: int) -> str:

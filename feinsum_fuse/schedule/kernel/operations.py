@@ -123,6 +123,9 @@ class Extent(Enum):
     """Of a store: so does the last argument, and behind these lie elements of the same array, up to a whole vector, which stay."""
     ALIGNED = "aligned"
     """The place in memory is a multiple of the vector's length."""
+    WITHIN = "within"
+    """Of a load: the place is a row's first element. The other arguments say where in the row the vector starts, which may be outside, and
+    how long the row is; lanes outside are zeros."""
 
 
 @dataclass(frozen=True)
@@ -337,4 +340,6 @@ class VectorOperation:
             return frozenset(range(self.addresses, count))
         if self.is_counted:
             return frozenset((count - 1,))
+        if self.extent is Extent.WITHIN:
+            return frozenset((1, 2))
         return frozenset((0, 1)) if self.verb in {Verb.INDEX, Verb.IOTA} else frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -10,20 +10,40 @@ import numpy as np
 from loopy.symbolic import SubstitutionMapper, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
-from pymbolic.primitives import Call, Comparison, If, Product, Variable
+from pymbolic.primitives import Call, Comparison, If, LogicalAnd, Product, Variable
 from pymbolic.typing import Expression
 
-from ...formats.affine import Affine
+from ...formats.affine import Affine, read_affine
 from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.workload import operand_name
 from ...number_types import BFLOAT16, computed_in, kind_of
 from ..refusals import VectorAccessError
 from ..statement import Place, Statement
 from ..steps.vector_steps import is_multiple, lane_axis
+from ..tree.masks import mentions_choice
 from ..tree.nest import For, Nest, Tile
+from ..tree.polyhedra import left_axes
 from .maps.complex_map import COMPUTED, OnComplexVectors, added
 from .maps.vector_map import STORED, OnVectors
 from .operations import OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
+
+
+def with_own_limits(s: Statement, lane: For) -> tuple[Statement, For]:
+    """A statement under the limits of a loop over lanes that say nothing of lanes, and the loop with the others."""
+    guards = tuple(limit for limit in lane.limits if lane.name not in limit.variables)
+    others = tuple(limit for limit in lane.limits if lane.name in limit.variables)
+    return s.changed(guards=(*s.guards, *guards)), lane.changed(limits=others)
+
+
+def _limit(condition: Expression, values: Mapping[str, Affine]) -> Affine | None:
+    """What is >= 0 where a comparison of rank variables holds; ``None`` of other conditions."""
+    if not isinstance(condition, Comparison):
+        return None
+    left, right = read_affine(condition.left), read_affine(condition.right)
+    if left is None or right is None or not {*left.variables, *right.variables} <= values.keys():
+        return None
+    difference = (left - right).substituted(values)
+    return {">=": difference, ">": difference - 1, "<=": -difference, "<": -difference - 1}.get(condition.operator)
 
 
 class VectorWriter:
@@ -33,6 +53,7 @@ class VectorWriter:
         self,
         nest: Nest,
         lane: For,
+        above: Sequence[For],
         statement: Statement,
         read: Callable[[Place], Expression],
         expression: Callable[[Affine], Expression],
@@ -41,6 +62,7 @@ class VectorWriter:
         self.nest = nest
         self.lane = lane.name
         self.limits = lane.limits
+        self.loops = (*above, lane)
         self.lanes = lane.extent or 0
         self.statement = statement
         self.read = read
@@ -83,8 +105,11 @@ class VectorWriter:
         tile = self.nest.tiles.get(place.source)
         if tile is not None and tile.lanes == self.lanes:
             return self.element(place) if is_stored else self._converted(self.element(place), dtype)
-        axis = lane_axis(place, self.lane)
+        axis, left = lane_axis(place, self.lane), self._left(place)
         if axis is not None and self.is_cut and self._is_contiguous(place, axis):
+            if axis in left:
+                loaded = self._within(place, axis, dtype)
+                return loaded if is_stored else self._converted(loaded, dtype)
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
@@ -93,18 +118,57 @@ class VectorWriter:
             asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent, **asked)
             return loaded if is_stored else self._converted(loaded, dtype)
-        is_mixed = self.is_cut and self.memory_of(place.source) != "private" and has_blocks(dtype)
+        is_mixed = self.is_cut and not self._along_lanes(place, left) and self.memory_of(place.source) != "private" and has_blocks(dtype)
         step = self._step(place) if is_mixed else 0
         if is_near(step, self.lanes):
             first, count, spaces = self.read(self.at_lane(place, 0)), self.count(), (self.memory_of(place.source),)
             counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=spaces, extent=extent, step=step)
             return loaded if is_stored else self._converted(loaded, dtype)
-        singles = (self._single(place, lane) for lane in range(self.lanes))
+        singles = (self._single(place, lane, self._along_lanes(place, left)) for lane in range(self.lanes))
         if not self._takes_parts(dtype):
             return self.call(Verb.PACK, *singles)
         packed = self.call(Verb.PACK, *singles, dtype=dtype)
         return packed if is_stored else self._converted(packed, dtype)
+
+    def _left(self, place: Place) -> frozenset[int]:
+        """The axes of an array along which a place is outside in some iterations, whose value a choice leaves out."""
+        if place.source in self.nest.tiles or not mentions_choice(self.statement.value):
+            return frozenset()  # loops end where an array does
+        return left_axes(place.indices, self.nest.sources[place.source].shape, self.loops, self.statement.guards)
+
+    def cases(self) -> Iterator[Statement]:
+        """The statement by those conditions of its choice that hold for all lanes or for none, where it reads outside of an array else."""
+        s = self.statement
+        if not isinstance(s.value, If) or all(len(self._along_lanes(p, left)) == len(left) for p in s.operands for left in [self._left(p)]):
+            yield s
+            return
+        condition, holds, others = s.value.condition, list[Affine](), []
+        for part in condition.children if isinstance(condition, LogicalAnd) else (condition,):
+            limit = _limit(part, s.values)
+            if limit is None or self.lane in limit.variables:
+                others.append(part)
+                continue
+            yield s.changed(value=s.value.else_, operands=(), guards=(*s.guards, *holds, -limit - 1))
+            holds.append(limit)
+        condition = LogicalAnd(tuple(others)) if len(others) > 1 else others[0] if others else None
+        value = s.value.then if condition is None else If(condition, s.value.then, s.value.else_)
+        yield s.changed(value=value, guards=(*s.guards, *holds))
+
+    def _along_lanes(self, place: Place, axes: Iterable[int]) -> list[int]:
+        """Those of these axes along which lanes differ."""
+        return [axis for axis in axes if self.lane in place.indices[axis].variables]
+
+    def _within(self, place: Place, axis: int, dtype: str) -> Expression:
+        """A vector of a row of an array, of which lanes may lie before the row or behind it."""
+        length, indices = self.nest.sources[place.source].shape[axis], list(self.at_lane(place, 0).indices)
+        if length is None:
+            raise VectorAccessError(f"{place}, which may start before a row of unknown length")
+        start, count = self.expression(indices[axis]), self.count()
+        indices[axis] = Affine((), 0)
+        end = length if count is None else var("min")(start + count, length)
+        row = self.read(Place(place.source, tuple(indices)))
+        return self.call(Verb.LOAD, row, start, end, dtype=dtype, spaces=(self.memory_of(place.source),), extent=Extent.WITHIN)
 
     def _takes_parts(self, dtype: str) -> bool:
         """Whether complex numbers are computed with real ones of a type."""
@@ -156,11 +220,16 @@ class VectorWriter:
         tile = self.nest.tiles.get(place.source)
         return tile is not None and tile.padding == -tile.shape[tile.axes[-1]] % self.lanes
 
-    def _single(self, place: Place, lane: int) -> Expression:
-        value = self.read(self.at_lane(place, lane))
-        conditions = [Comparison(self.expression(limit.substituted({self.lane: Affine((), lane)})), ">=", 0) for limit in self.limits]
+    def _single(self, place: Place, lane: int, left: Sequence[int]) -> Expression:
+        place = self.at_lane(place, lane)
+        conditions = [limit.substituted({self.lane: Affine((), lane)}) for limit in self.limits]
+        for axis in left:
+            index, length = place.indices[axis], self.nest.sources[place.source].shape[axis]
+            conditions += [index] if length is None else [index, Affine((), length - 1) - index]
+        value = self.read(place)
         for condition in conditions:
-            value = If(condition, value, np.dtype(self.nest.dtype_of(place.source) if kind_of(self.dtype) == "c" else self.dtype).type(0))
+            zero = np.dtype(self.nest.dtype_of(place.source) if kind_of(self.dtype) == "c" else self.dtype).type(0)
+            value = If(Comparison(self.expression(condition), ">=", 0), value, zero)
         return value
 
     def element(self, place: Place) -> Expression:

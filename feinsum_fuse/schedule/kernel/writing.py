@@ -38,7 +38,7 @@ from .naming import final_form
 from .operations import VectorOperation
 from .surroundings import apart, disjoint, foreign_instructions, in_order, inames_of, surrounded, variables_of
 from .tagging import NormalFormTag, OwnedTag
-from .vectors import VectorWriter
+from .vectors import VectorWriter, with_own_limits
 
 _SPACES: dict[AddressSpace, lp.AddressSpace] = {
     "global": lp.AddressSpace.GLOBAL,
@@ -157,13 +157,6 @@ def _is_spread(node: NestItem) -> bool:
     return any(isinstance(n, For) and n.is_over_items and n.extent != 1 for n in walk((node,)))
 
 
-def _apart(s: Statement, lane: For) -> tuple[Statement, For]:
-    """A statement under the limits of a loop over lanes that say nothing of lanes, and the loop with the others."""
-    guards = tuple(limit for limit in lane.limits if lane.name not in limit.variables)
-    others = tuple(limit for limit in lane.limits if lane.name in limit.variables)
-    return dataclasses.replace(s, guards=(*s.guards, *guards)), dataclasses.replace(lane, limits=others)
-
-
 class _Text:
     """Collects domains, inames and instructions while walking the tree.
 
@@ -172,6 +165,7 @@ class _Text:
 
     def __init__(self, nest: Nest, taken: set[str], quirks: Quirks, *, guarded: bool) -> None:
         self.nest = nest
+        self.loops = {loop.name: loop for above, _ in nest.points for loop in above}
         self.has_items = any(map(_is_spread, nest.body))
         self.quirks = quirks
         self.guarded = guarded
@@ -385,9 +379,9 @@ class _Text:
         """A statement that moves a block from an array, whose columns become rows."""
         (s,) = (statement for _, statement in statements((inner,)))
         for loop in (outer, inner):
-            s, _ = _apart(s, loop)
+            s, _ = with_own_limits(s, loop)
         rows, columns = (inner, outer) if is_transposed(self.nest, s, inner.name, outer.name) else (outer, inner)
-        writer = VectorWriter(self.nest, rows, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
+        writer = self.writer(s, rows, above)
         value = writer.block(columns)
         first = {loop.name: Affine((), 0) for loop in (rows, columns)}
         self.assign(s, self.read(s.target.substituted(first)), value, above)
@@ -418,14 +412,20 @@ class _Text:
 
     def vector(self, s: Statement, lane: For, above: tuple[str, ...]) -> None:
         """A statement whose iterations over ``lane`` are lanes of vectors. Limits that say nothing of lanes hold for all or for none."""
-        s, lane = _apart(s, lane)
-        writer = VectorWriter(self.nest, lane, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
-        value, target = writer.value(), writer.target()
-        if isinstance(target, list):
-            self.scatter(s, target, writer, value, above)
-        else:
-            self.assign(s, target, value if not writer.stores else writer.stored(target, value), above)
-        self.operations.update(writer.operations.values())
+        s, lane = with_own_limits(s, lane)
+        for case in self.writer(s, lane, above).cases():
+            writer = self.writer(case, lane, above)
+            value, target = writer.value(), writer.target()
+            if isinstance(target, list):
+                self.scatter(case, target, writer, value, above)
+            else:
+                self.assign(case, target, value if not writer.stores else writer.stored(target, value), above)
+            self.operations.update(writer.operations.values())
+
+    def writer(self, s: Statement, lane: For, above: tuple[str, ...]) -> VectorWriter:
+        """What writes a statement on vectors."""
+        around = [self.loops[name] for name in above]
+        return VectorWriter(self.nest, lane, around, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
 
     def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
         """A vector whose elements go to places that do not lie next to one another."""

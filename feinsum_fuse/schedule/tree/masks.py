@@ -355,9 +355,10 @@ class _Conditions(DependencyMapper):  # type: ignore[misc]
 
 def has_masks(nest: Nest) -> bool:
     """Whether any value of the nest is chosen by a condition on rank variables."""
-    return any(_mentions_choice(s.value) for _, s in nest.points)
+    return any(mentions_choice(s.value) for _, s in nest.points)
 
 
 @lru_cache(1024)
-def _mentions_choice(expr: Expression) -> bool:
+def mentions_choice(expr: Expression) -> bool:
+    """Whether a value is chosen by a condition."""
     return not np.isscalar(expr) and p.Variable("if") in _Conditions(include_calls="descend_args")(expr)

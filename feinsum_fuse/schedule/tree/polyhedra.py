@@ -39,6 +39,16 @@ def extremes(index: Affine, above: Sequence[For], guards: Sequence[Affine] = ())
     return (int(low.to_python()) if low.is_int() else None), (int(high.to_python()) if high.is_int() else None)
 
 
+def left_axes(indices: Sequence[Affine], shape: Sequence[int | None], above: Sequence[For], guards: Sequence[Affine]) -> frozenset[int]:
+    """The axes along which some iteration is outside of an array of this shape; axes of unknown length are never left at their end."""
+    found = set()
+    for axis, (index, length) in enumerate(zip(indices, shape, strict=True)):
+        low, high = extremes(index, above, guards)
+        if (low is not None and low < 0) or (high is not None and length is not None and high >= length):
+            found.add(axis)
+    return frozenset(found)
+
+
 Visit = tuple[Place, For, Sequence[For]]
 """An access, the loop that is asked about, and the loops around the access."""
 
