@@ -162,6 +162,8 @@ class _Whole(Rewriter):
             least = self.known.range(call.parameters[-1])[0]
             if least is not None and least >= expr.operation.lanes:
                 return VectorCall(expr.operation.uncounted, call.parameters[:-1])
+        if expr.operation.extent is Extent.WITHIN:
+            return self._within(expr.operation, *call.parameters)
         if expr.operation.verb is Verb.INDEX and expr.operation.comparison == ">=":
             first, step, then, otherwise = call.parameters
             low, high = self._over_lanes(first, step, expr.operation.lanes)
@@ -170,6 +172,19 @@ class _Whole(Rewriter):
             if high is not None and high < 0:
                 return otherwise
         return call
+
+    def _within(self, load: VectorOperation, row: Expression, start: Expression, length: Expression) -> Expression:
+        """The load of a vector of a row: a whole one where it is known to lie in the row, one by a count where only its start is."""
+        low = self.known.range(start)[0]
+        if low is None or low < 0 or not isinstance(row, p.Subscript) or isinstance(row.index, tuple):
+            return VectorCall(load, (row, start, length))
+        left, index = linear(length, self.known), linear(row.index, self.known)
+        left.add(linear(start, self.known), -1)
+        index.add(linear(start, self.known))
+        place, room = p.Subscript(row.aggregate, index.expression), self.known.range_of_sum(left)[0]
+        if room is not None and room >= load.lanes:
+            return VectorCall(replace(load, extent=Extent.WHOLE), (place,))
+        return VectorCall(replace(load, extent=Extent.COUNTED), (place, left.expression))
 
     def _over_lanes(self, first: Expression, step: Expression, lanes: int) -> Range:
         """The range of a number that goes up in steps from lane to lane."""

@@ -106,10 +106,10 @@ class VectorWriter:
         if tile is not None and tile.lanes == self.lanes:
             return self.element(place) if is_stored else self._converted(self.element(place), dtype)
         axis, left = lane_axis(place, self.lane), self._left(place)
+        if axis is not None and self._is_contiguous(place, axis) and (axis in left or self._is_row(place, axis)):
+            loaded = self._within(place, axis, dtype)
+            return loaded if is_stored else self._converted(loaded, dtype)
         if axis is not None and self.is_cut and self._is_contiguous(place, axis):
-            if axis in left:
-                loaded = self._within(place, axis, dtype)
-                return loaded if is_stored else self._converted(loaded, dtype)
             first = self.read(self.at_lane(place, 0))
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
@@ -136,6 +136,10 @@ class VectorWriter:
         if place.source in self.nest.tiles or not mentions_choice(self.statement.value):
             return frozenset()  # loops end where an array does
         return left_axes(place.indices, self.nest.sources[place.source].shape, self.loops, self.statement.guards)
+
+    def _is_row(self, place: Place, axis: int) -> bool:
+        """Whether other lanes count than the first ones, of a vector that lies in a row of known length."""
+        return not self.is_cut and place.source not in self.nest.tiles and self.nest.sources[place.source].shape[axis] is not None
 
     def cases(self) -> Iterator[Statement]:
         """The statement by those conditions of its choice that hold for all lanes or for none, where it reads outside of an array else."""
@@ -164,7 +168,7 @@ class VectorWriter:
         length, indices = self.nest.sources[place.source].shape[axis], list(self.at_lane(place, 0).indices)
         if length is None:
             raise VectorAccessError(f"{place}, which may start before a row of unknown length")
-        start, count = self.expression(indices[axis]), self.count()
+        start, count = self.expression(indices[axis]), self.count() if self.is_cut else None
         indices[axis] = Affine((), 0)
         end = length if count is None else var("min")(start + count, length)
         row = self.read(Place(place.source, tuple(indices)))
