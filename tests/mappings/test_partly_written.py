@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.gathering import Gather
+from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.device.checking.array_traffic import traffic
+from feinsum_fuse.errors import CascadeError
+from feinsum_fuse.mappings.forms.suited import suited
 
 LINES = (
     "Z[m, n] = A[m, N: n+1] - A[m, n]",
@@ -81,3 +85,32 @@ def test_windows_beyond_both_ends_are_loaded_in_vectors(line: str, sizes: dict[s
         arrays["W"].flat[0] = np.inf
     np.testing.assert_allclose(program(**arrays)["O"], cascade.reference(**arrays)["O"], rtol=1e-5)
     assert "pack_float" not in program.source
+
+
+SCATTERED = (
+    ("Z[b,U: p+r] = A[b,p] * W[r]", {"B": 3, "U": 37, "P": 33, "R": 5}, (Gather("Z", 1, "p"),)),
+    ("Z[b,U: p+r+1] = A[b,p] * W[r]", {"B": 3, "U": 40, "P": 33, "R": 5}, (Gather("Z", 1, "p"),)),
+    ("Z[b,U: p+r] = max(A[b,p] + W[r])", {"B": 3, "U": 37, "P": 33, "R": 5}, (Gather("Z", 1, "p"),)),
+    ("Z[U: p+r,V: q+s] = A[c,p,q] * W[c,r,s]", {"C": 2, "U": 9, "V": 36, "P": 7, "Q": 33, "R": 3, "S": 4}, None),
+    ("Z[U: 2*p+r] = A[p] * W[r]", {"U": 67, "P": 33, "R": 3}, ()),
+)
+
+
+@pytest.mark.parametrize(("line", "sizes", "rewritings"), SCATTERED)
+def test_outputs_that_sums_of_variables_index_are_gathered(line: str, sizes: dict[str, int], rewritings: tuple[Gather, ...] | None) -> None:
+    cascade = ff.cascade([line], sizes=sizes)
+    expected = (Gather("Z", 0, "p"), Gather("Z", 1, "q")) if rewritings is None else rewritings
+    after = suited(cascade)
+    assert tuple(found for found in after.rewritings if isinstance(found, Gather)) == expected
+    assert rewritings_from_json(rewritings_to_json(after.rewritings)) == after.rewritings
+    program = ff.compile(cascade)
+    draw = np.random.default_rng(3)
+    arrays = {name: draw.uniform(-2, -1, shape).astype("float32") for name, shape in program.input_shapes.items()}
+    for found in (program(**arrays)["Z"], after.reference(**arrays)["Z"]):
+        np.testing.assert_allclose(found, cascade.reference(**arrays)["Z"], rtol=1e-5)
+
+
+def test_a_variable_that_goes_in_steps_is_not_gathered_for() -> None:
+    cascade = ff.cascade(["Z[U: 2*p+r] = A[p] * W[r]"], sizes={"U": 67, "P": 33, "R": 3})
+    with pytest.raises(CascadeError, match="cannot gather along axis 0"):
+        Gather("Z", 0, "p").apply(cascade)

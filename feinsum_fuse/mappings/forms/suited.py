@@ -1,9 +1,10 @@
 """Which rewritings suit a cascade, by its indices and sizes alone, before a mapping is chosen.
 
-Einsums of three and more factors are contracted pairwise, and factors with sums of their own are added up first, where that saves
-operations. Of symmetric outputs half is computed. Reductions are split where the output alone gives the groups too little to do, or makes
-each of them read all of what is reduced. Operands of large products are packed: into panels for each group's columns, and so that what
-follows in a reduction does so in memory. Where the output is smaller than an operand that lies otherwise, it is the output that is moved.
+Outputs that sums of variables index are gathered. Einsums of three and more factors are contracted pairwise, and factors with sums of
+their own are added up first, where that saves operations. Of symmetric outputs half is computed. Reductions are split where the output
+alone gives the groups too little to do, or makes each of them read all of what is reduced. Operands of large products are packed: into
+panels for each group's columns, and so that what follows in a reduction does so in memory. Where the output is smaller than an operand
+that lies otherwise, it is the output that is moved.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from math import prod
 import numpy as np
 
 from ...cascades.cascade import Cascade
+from ...cascades.gathering import Gather, gathered
 from ...cascades.rewriting.contraction_order import ContractionOrder, best_order, factors, sums_first
 from ...cascades.rewriting.interleaving import Interleave
 from ...cascades.rewriting.intermediates import without_doubles
@@ -26,6 +28,7 @@ from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.rewriting.triangle import Triangle, symmetries
 from ...cascades.terms import Access, Einsum
 from ...errors import CascadeError
+from ...lowering.branch import runs_over_variables
 from ...lowering.implied_steps import NEAR_BLOCKS
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
@@ -75,6 +78,8 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     if cascade.size_parameters or any(isinstance(rewriting, Online) for rewriting in cascade.rewritings):
         return cascade
     for einsum in cascade.einsums:
+        cascade = _gathered(cascade, einsum)
+    for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum, target)
     cascade = without_doubles(cascade)
     for einsum in cascade.einsums:
@@ -92,6 +97,18 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     for packing in packings or [packing for einsum in cascade.einsums for packing in _small(cascade, einsum, target)]:
         interleaving = _interleaved(cascade, packing)
         cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
+    return cascade
+
+
+def _gathered(cascade: Cascade, einsum: Einsum) -> Cascade:
+    """The cascade in which axes of this Einsum's output have a variable each, in place of the longest one of those that they add up.
+
+    Where that one goes in steps (``Z[2*p + r]``) most of what is gathered would reach no element.
+    """
+    for axis, index in enumerate(einsum.output.indices) if not runs_over_variables(cascade, einsum) else ():
+        longest = max(index.variables, key=lambda v: n if isinstance(n := einsum.sizes[v], int) else 0, default="")
+        if longest in gathered(cascade.einsum(einsum.name), axis):
+            cascade = Gather(einsum.name, axis, longest).apply(cascade)
     return cascade
 
 
