@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
 
-@dataclass(frozen=True, order=True, init=False)
-class Affine:
-    """``sum(coefficient * variable) + constant``; terms are sorted by variable and have no zero coefficients."""
+class Affine(NamedTuple):
+    """``sum(coefficient * variable) + constant``; terms are sorted by variable and have no zero coefficients.
+
+    A tuple, since a search makes a thousand of them for each candidate, and compares and hashes several thousand.
+    """
 
     terms: tuple[tuple[str, int], ...]
     constant: int = 0
-
-    def __init__(self, terms: tuple[tuple[str, int], ...], constant: int = 0) -> None:
-        # Written out, since a search makes a thousand for each candidate: a frozen class's own takes twice as long.
-        fields = self.__dict__
-        fields["terms"] = terms
-        fields["constant"] = constant
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Affine) and self.constant == other.constant and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(self.terms) ^ self.constant
 
     @classmethod
     def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:
@@ -114,7 +104,7 @@ class Affine:
         """The terms over these variables alone, without the constant."""
         return Affine(tuple([term for term in self.terms if term[0] in names]))
 
-    def __add__(self, other: Affine | int) -> Affine:
+    def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         return Affine(self.terms, self.constant + other) if isinstance(other, int) else self._plus(other, 1)
 
     def _plus(self, other: Affine, sign: int) -> Affine:
@@ -125,8 +115,11 @@ class Affine:
             result[name] = result.get(name, 0) + sign * factor
         return Affine.of(result, self.constant + sign * other.constant)
 
-    def __mul__(self, factor: int) -> Affine:
+    def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
         return Affine(tuple([(name, value * factor) for name, value in self.terms]) if factor else (), self.constant * factor)
+
+    def __rmul__(self, factor: int) -> Affine:  # type: ignore[override]
+        return self * factor
 
     def times(self, other: Affine) -> Affine | None:
         """The product, if one of the two is a number; ``None`` otherwise."""

@@ -36,6 +36,14 @@ def points(found: isl.Set) -> set[tuple[int, ...]]:
     return result
 
 
+def test_indices_are_expressions_although_they_are_tuples() -> None:
+    """A tuple is repeated when it is multiplied, and is put behind another when it is added."""
+    index = 2 * FLOOR + MOD - 3
+    assert str(index) == "2*floor+mod-3"
+    assert str(index * 2) == str(2 * index) == "4*floor+2*mod-6"
+    assert index == Affine((("floor", 2), ("mod", 1)), -3) and len({index, 2 * FLOOR + (MOD - 3)}) == 1
+
+
 CONDITIONS = [
     (FLOOR - MOD, lambda x, y: x >= y),
     (p.Comparison(2 * X + (-3) * Y, "<", 4), lambda x, y: 2 * x - 3 * y < 4),

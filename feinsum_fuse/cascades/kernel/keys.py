@@ -21,7 +21,11 @@ def update_with_modules(key_hash: Hash, key_builder: KeyBuilder, value: object) 
 @cache
 def _with_modules(builder: Any) -> Any:
     class WithModules(builder):  # type: ignore[misc]
-        """The same builder, which names modules, too."""
+        """The same builder, which names modules, too, and knows named tuples."""
+
+        def rec(self, key_hash: Hash, key: Any) -> Hash:
+            named = isinstance(key, tuple) and type(key) is not tuple
+            return super().rec(key_hash, (type(key).__module__, type(key).__name__, *key) if named else key)
 
         def update_for_dataclass(self, key_hash: Hash, key: Any) -> None:
             self.rec(key_hash, type(key).__module__)
