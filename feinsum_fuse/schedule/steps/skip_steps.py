@@ -17,7 +17,7 @@ from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, enclosing, find, replace_loop
 from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, same_point
-from ..tree.nest import For, LoopRef, Nest, PlacedStatement
+from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement
 from ..tree.polyhedra import points
 
 
@@ -56,9 +56,9 @@ class SkipTiles(Step):
                 f"{self}: no mask excludes the last iterations of {self.loop} as a whole",
                 hint="Cut the loops of its consumers first, or name more loops in 'per'.",
             )
-        new = loop.changed(limits=loop.limits + limits)
-        result = nest.replace(body=replace_loop(nest.body, loop.name, (new,)))
-        self._check(nest, result, masks, loop, limits)
+        root = (*around, loop)[0]
+        result = nest.replace(body=tuple([_ended(Same(node), Same(loop), limits) if node is root else node for node in nest.body]))
+        self._check(nest, result, masks, around, loop, limits)
         return result
 
     def _limits(self, nest: Nest, masks: Masks, loop: For, per: Sequence[For], around: Sequence[For]) -> tuple[Affine, ...]:
@@ -67,46 +67,88 @@ class SkipTiles(Step):
         They are conditions of the parts, moved until they hold on all parts. The convex hull can be tighter, by conditions with steep
         slopes, but takes time exponential in the number of loops.
         """
-        kept = {other.name for other in per} | {loop.name}
-        everything = projected(points((*around, loop)), kept)
-        parts: list[isl.Set] = []
-        for _, part in live_points(nest, masks, loop):
-            parts.append(projected(part, kept))
-            if everything.is_subset(parts[-1]):
+        names = tuple([other.name for other in per])
+        above = tuple(map(Same, (*around, loop)))
+        parts: list[Same[isl.Set]] = []
+        for _, part in live_points(nest, masks, loop, len(around)):
+            reached, is_everything = _reached(above, names, Same(part))
+            if is_everything:
                 return ()  # as of most loops over what no mask looks at, and of most first statements that are asked about
-        first = everything & integer_set([*(o.name for o in per), loop.name], equal(Affine.variable(loop.name), 0))
-        live = reduce(or_, parts, first)
-        box = everything.polyhedral_hull()
-        hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
-        hull = hull.gist(box.align_params(hull.get_space()))
-        return tuple(limit for limit in conditions_of(hull) if loop.name in limit.variables)
+            parts.append(reached)
+        return _hull(above, names, tuple(parts))
 
-    def _check(self, before: Nest, after: Nest, masks: Masks, loop: For, limits: Sequence[Affine]) -> None:
+    def _check(self, before: Nest, after: Nest, masks: Masks, around: Sequence[For], loop: For, limits: tuple[Affine, ...]) -> None:
         """Raise :class:`ProducerConsumerError` if what these limits of the loop leave out is missed."""
+        whole, depth = _wanted_whole(after), len(around)
         for above, statement in before.points:
-            if not _is_among(loop, above):
+            if not _stands_at(above, depth, loop):
                 continue
-            every, neutral = points(above, statement.guards), masks.neutral(above, statement)
-            removed = every & reduce(or_, [integer_set([other.name for other in above], [-limit - 1]) for limit in limits])
-            removed = removed if neutral is None else removed - neutral
-            lost = elements(removed, statement.target, above)
-            source = statement.target.source
-            missed: isl.Set | None = lost
-            if source not in after.outputs and not _is_read_by_rules(after, source):
-                read = _read(source, _readers(source, after.points))
-                missed = None if read is None else lost & read
-            if missed is not None and not missed.is_empty():
+            source, neutral = statement.target.source, masks.neutral(above, statement)
+            readers = None if source in whole else _readers(source, after.points)
+            if readers == ():
+                continue
+            missed = _missed(same_point((above, statement)), None if neutral is None else Same(neutral), limits, readers)
+            if not missed.is_empty():
                 raise ProducerConsumerError(f"{self}: {missed} of {source} would not be computed, and are needed")
 
 
-def live_points(nest: Nest, masks: Masks, loop: For | None = None) -> Iterator[tuple[Statement, isl.Set]]:
-    """The points under a loop, or of the whole nest, statement by statement, that change what is read later or is an output."""
-    outside = [(above, s) for above, s in nest.points if loop is not None and not _is_among(loop, above)]
+@lru_cache(KEPT_SETS)
+def _ended(root: Same[For], loop: Same[For], limits: tuple[Affine, ...]) -> NestItem:
+    """A node of a nest with further limits of a loop in it: one object from mapping to mapping, as long as the node itself is."""
+    new = loop.value.changed(limits=loop.value.limits + limits)
+    (node,) = replace_loop((root.value,), new.name, (new,))
+    return node
+
+
+@lru_cache(KEPT_SETS)
+def _everything(above: tuple[Same[For], ...], names: tuple[str, ...]) -> isl.Set:
+    """All iterations of the last of these loops and of those with these names around it."""
+    return projected(points([loop.value for loop in above]), {*names, above[-1].value.name})
+
+
+@lru_cache(KEPT_SETS)
+def _reached(above: tuple[Same[For], ...], names: tuple[str, ...], part: Same[isl.Set]) -> tuple[Same[isl.Set], bool]:
+    """Those of them in which there is a point of this part, and whether they are all."""
+    found = projected(part.value, {*names, above[-1].value.name})
+    return Same(found), _everything(above, names).is_subset(found)
+
+
+@lru_cache(KEPT_SETS)
+def _hull(above: tuple[Same[For], ...], names: tuple[str, ...], parts: tuple[Same[isl.Set], ...]) -> tuple[Affine, ...]:
+    """Conditions on the last of these loops that hold in all of these of its iterations, and in its first ones."""
+    name, everything = above[-1].value.name, _everything(above, names)
+    first = everything & integer_set([*names, name], equal(Affine.variable(name), 0))
+    live = reduce(or_, [part.value for part in parts], first)
+    box = everything.polyhedral_hull()
+    hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
+    hull = hull.gist(box.align_params(hull.get_space()))
+    return tuple(limit for limit in conditions_of(hull) if name in limit.variables)
+
+
+@lru_cache(KEPT_SETS)
+def _missed(point: SamePoint, neutral: Same[isl.Set] | None, limits: tuple[Affine, ...], readers: tuple[SamePoint, ...] | None) -> isl.Set:
+    """The elements that a statement would not compute within these limits although they are read (all are if ``readers`` is ``None``)."""
+    above, statement = placed(point)
+    every = points(above, statement.guards)
+    removed = every & reduce(or_, [integer_set([other.name for other in above], [-limit - 1]) for limit in limits])
+    removed = removed if neutral is None else removed - neutral.value
+    lost = elements(removed, statement.target, above)
+    read = None if readers is None else _read(statement.target.source, readers)
+    return lost if read is None else lost & read
+
+
+def live_points(nest: Nest, masks: Masks, loop: For | None = None, depth: int = 0) -> Iterator[tuple[Statement, isl.Set]]:
+    """The points under a loop with so many around it, or of the whole nest, statement by statement, that change what is read later or is an
+    output.
+    """
+    inner = [point for point in nest.points if loop is None or _stands_at(point[0], depth, loop)]
+    outside = [point for point in nest.points if loop is not None and not _stands_at(point[0], depth, loop)]
+    whole = _wanted_whole(nest)
     living: list[tuple[PlacedStatement, isl.Set]] = []
-    for above, statement in reversed([(above, s) for above, s in nest.points if loop is None or _is_among(loop, above)]):
+    for above, statement in reversed(inner):
         source = statement.target.source
         wanted: _Wanted | None = None
-        if source not in nest.outputs and not _is_read_by_rules(nest, source):
+        if source not in whole:
             inside = tuple([(same_point(point), Same(part)) for point, part in living if _reads(point[1], source)])
             wanted = _readers(source, outside), inside
         neutral = masks.neutral(above, statement)
@@ -115,9 +157,9 @@ def live_points(nest: Nest, masks: Masks, loop: For | None = None) -> Iterator[t
         yield statement, live
 
 
-def _is_among(loop: For, others: Sequence[For]) -> bool:
-    """Whether a loop is one of these: to compare what stands in them takes long."""
-    return id(loop) in map(id, others)
+def _stands_at(above: Sequence[For], depth: int, loop: For) -> bool:
+    """Whether a loop that has so many around it is one of these: to compare what stands in them takes long."""
+    return len(above) > depth and above[depth] is loop
 
 
 _Wanted = tuple[tuple[SamePoint, ...], tuple[tuple[SamePoint, Same[isl.Set]], ...]]
@@ -163,7 +205,7 @@ def _read(source: str, readers: tuple[SamePoint, ...]) -> isl.Set | None:
     return found
 
 
-def _is_read_by_rules(nest: Nest, source: str) -> bool:
-    """Whether a substitution rule reads the array, so that what is read of it is not known."""
-    tensor = nest.sources[source].tensor
-    return any(other.is_rule and other.tensor == tensor for other in nest.sources.values())
+def _wanted_whole(nest: Nest) -> frozenset[str]:
+    """The outputs, and what substitution rules read, so that what is read of it is not known."""
+    ruled = {source.tensor for source in nest.sources.values() if source.is_rule}
+    return nest.outputs | {name for name, source in nest.sources.items() if source.tensor in ruled}
