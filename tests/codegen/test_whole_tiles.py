@@ -173,3 +173,12 @@ def test_vectors_of_elements_that_lie_apart_are_loaded_once_in_whole_tiles_and_i
     assert text.count("a tile that is cut") == 1 and "?" not in text and text.count(" = V[") == 2 * 8 + 8 + 3
     found = program(**program.example.inputs)
     assert largest_error(np.asarray(found["O"]), program.example.expected["O"]) < 1e-5
+
+
+def test_a_loop_over_vectors_that_are_stored_ends_before_the_one_that_is_cut() -> None:
+    program = ff.compile(ff.cascade(["Z[b, d] = X[b, d] + P[d]"], sizes={"B": 400, "D": 1000}))
+    text = program.source[program.source.index("cascade(") :]
+    assert "d_0 < 62;" in text
+    assert text.count("vstore_global_float16(") == text.count("vstoreupto_global_float16(") == 1
+    x, p_ = (np.random.default_rng(3).uniform(-1, 1, shape).astype("float32") for shape in ((400, 1000), (1000,)))
+    assert largest_error(program(X=x, P=p_)["Z"], x + p_) == 0

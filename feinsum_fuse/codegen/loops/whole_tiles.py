@@ -22,7 +22,8 @@ from dataclasses import replace
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
 
-from ..arithmetic import Known, both, conjuncts, integer, linear, negated, simplified
+from ...schedule.kernel.operations import Verb
+from ..arithmetic import Known, both, conjuncts, function_of, integer, linear, negated, simplified
 from ..simplification import appended, is_fixed, shortened
 from ..statement_expressions import VectorCall, array_of, variables, within
 from ..statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
@@ -106,9 +107,9 @@ def _range(loop: Loop, known: Known) -> tuple[int | None, int | None]:
 
 
 def _ended(loop: Loop, known: Known, private: Container[str]) -> tuple[CStatement, ...]:
-    """A loop of sums, without its last iterations if conditions hold in all but these; and these."""
+    """A loop of sums, or of vectors that are stored, without its last iterations if conditions hold in all but these; and these."""
     low, high = _range(loop, known)
-    tests = {test for s in loop.body if _is_sum(_only(s), private) for test in _tests(s)}
+    tests = {test for s in loop.body if _is_sum(_only(s), private) or _stores(s) for test in _tests(s)}
     ends = {end for test in tests if (end := _last(test, loop.name, known)) is not None}
     if not ends or low is None or high is None or (loop.first, loop.last) != (low, high) or not low <= min(ends) < high:
         return (loop,)
@@ -197,6 +198,20 @@ def _guards(statement: CStatement, known: Known, private: Container[str], in_loo
     for block in bodies(statement):
         for inner in block:
             yield from _guards(inner, known, private, in_loop or isinstance(statement, Loop))
+
+
+def _stores(statement: CStatement) -> bool:
+    """Whether a statement stores a vector that is computed without functions: these are long, and not to be written twice."""
+    match statement:
+        case ExpressionStatement(VectorCall() as call) if call.operation.is_store:
+            parts = (part.operation.verb for part in within(call) if isinstance(part, VectorCall))
+            named = (part for part in within(call) if isinstance(part, p.Call) and function_of(part) not in _OF_NUMBERS)
+            return not any(verb in {Verb.FUNCTION, Verb.BUILTIN} for verb in parts) and next(named, None) is None
+    return False
+
+
+_OF_NUMBERS = {"min", "max", "gid", "lid"}
+"""Functions of whole numbers in counts and indices."""
 
 
 def _is_sum(statement: CStatement, private: Container[str]) -> bool:
