@@ -83,6 +83,23 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     return statistics.correlation(a, b)
 
 
+def spearman_beyond(predicted: Sequence[float], measured: Sequence[float], apart: float) -> float:
+    """The correlation of ranks in which only pairs count whose measured times differ by more than the part ``apart`` of the smaller one,
+    as much as noise leaves them an order; Spearman's where it is 0. Not a number if no pair does, or if one side is constant.
+    """
+    every = list(zip(predicted, measured, strict=True))
+    first, second = [0] * len(every), [0] * len(every)
+    for (i, a), (j, b) in itertools.combinations(enumerate(every), 2):
+        if max(a[1], b[1]) <= (1 + apart) * min(a[1], b[1]):
+            continue
+        for found, sign in ((first, _sign(a[0] - b[0])), (second, _sign(a[1] - b[1]))):
+            found[i] += sign
+            found[j] -= sign
+    if len(set(first)) == 1 or len(set(second)) == 1:
+        return math.nan
+    return statistics.correlation(first, second)
+
+
 def kendall(first: Sequence[float], second: Sequence[float]) -> float:
     """Kendall's tau-b; not a number if one side is constant."""
     pairs = list(itertools.combinations(zip(first, second, strict=True), 2))

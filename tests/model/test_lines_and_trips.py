@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.affine import Affine
+from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.lowering.starting_point import unscheduled
 from feinsum_fuse.mappings.choices import Given
@@ -19,14 +21,14 @@ from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, split
-from feinsum_fuse.model.kernel.kernel_time import nest_time, seconds_a_line
+from feinsum_fuse.model.kernel.kernel_time import kernel_time, nest_time, seconds_a_line
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.loop_trips import average_trips
 from feinsum_fuse.schedule.tree.nest import For, Nest
 from feinsum_fuse.tuning.candidate import Preferred
 from tests.model.test_each_term import elementwise, far_sums, mapped
-from tests.model.test_kernel_time import with_variables
+from tests.model.test_kernel_time import DEVICE, product, with_variables
 
 DEVICE_FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
 
@@ -253,3 +255,49 @@ def test_vectors_that_lie_in_two_lines(pitch: int, part: float) -> None:
     _, statement = next(point for point in nest.points if point[1].operands)
     lane = next(loop.name for loops, _ in nest.points for loop in loops if loop.binding == "vector")
     assert split(nest, statement.operands[0], lane, 32, 64) == part
+
+
+def in_parts(part: int, size: int = 136) -> Spec:
+    """A product whose sums wait in memory while a part of the reduction goes by all of them."""
+    return ff.loads(
+        DEVICE.replace("SIZE", str(size))
+        + f"""
+mapping:
+  nodes:
+  - !Storage {{tensors: [A, B, Z], component: Main}}
+  - !Temporal {{rank_variable: k, tile_shape: {part}}}
+  - !Temporal {{rank_variable: m, tile_shape: 1}}
+  - !Temporal {{rank_variable: n, tile_shape: 8}}
+  - !Temporal {{rank_variable: k, tile_shape: 1}}
+  - !Spatial {{rank_variable: n, tile_shape: 1, component: Lane, name: lane}}
+  - !Compute {{einsum: Z, component: MAC}}
+"""
+    )
+
+
+def test_a_loop_hides_no_lines_of_sums_that_wait_in_memory() -> None:
+    """They come before it and leave behind it, once for each part of the reduction, whatever it computes meanwhile."""
+
+    def turned(part: int, size: int = 136) -> float:
+        spec = in_parts(part, size)
+        machine = Machine.of(spec)
+        assert machine is not None
+        [update] = [one for one in kernel_time(spec, machine).parts if one.role == "update"]
+        assert update.core + update.turned <= update.seconds
+        assert update.turned <= max(update.memory.values())
+        return update.turned
+
+    once = 136 * 136 * 4 / (8e11 / 8 / 2)
+    assert [turned(64), turned(32)] == pytest.approx([4 * once, 8 * once], rel=0.1), "half of what the second cache has for both cores"
+    spec = product(4, 2, size=512)
+    [update] = [one for one in kernel_time(spec, machine_of(spec)).parts if one.role == "update"]
+    assert update.turned == 0, "sums in a tile of registers go nowhere"
+    both = dataclasses.replace(update, core=4.0, memory={"L2": 3.0}, overlap_losses={"L2": 0.0}, turned=2.0)
+    assert (both.seconds, dataclasses.replace(both, memory={"L2": 7.0}).seconds) == (6.0, 7.0)
+
+
+def machine_of(spec: Spec) -> Machine:
+    """The processor of a Spec."""
+    machine = Machine.of(spec)
+    assert machine is not None
+    return machine

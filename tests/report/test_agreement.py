@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feinsum_fuse.report.agreement import Agreement, kendall, pairwise_accuracy, ranks, regret, spearman
+from feinsum_fuse.report.agreement import Agreement, kendall, pairwise_accuracy, ranks, regret, spearman, spearman_beyond
 
 TIMES = st.lists(st.floats(1e-6, 1.0), min_size=2, max_size=12, unique=True)
 
@@ -63,3 +63,19 @@ def test_a_model_that_orders_backwards(times: list[float]) -> None:
 def test_one_measurement_is_no_agreement() -> None:
     with pytest.raises(ValueError, match="at least two"):
         Agreement.of([1.0], [1.0])
+
+
+def test_pairs_that_noise_leaves_without_an_order_are_not_ranked() -> None:
+    """Of four times two are 4 % apart, and predicted the other way round: beyond 5 % all that is left is in order."""
+    predicted, measured = [1.0, 2.1, 2.0, 3.0], [1.0, 2.0, 2.08, 4.0]
+    assert spearman(predicted, measured) == spearman_beyond(predicted, measured, 0.0) == pytest.approx(0.8)
+    assert spearman_beyond(predicted, measured, 0.05) == pytest.approx(1.0)
+    assert spearman_beyond([1.0, 3.0, 2.0, 2.1], measured, 0.05) == pytest.approx(12 / math.sqrt(14 * 18))
+    assert math.isnan(spearman_beyond(predicted, measured, 3.0))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=9, unique_by=lambda p: p[1]))
+def test_without_noise_all_pairs_are_ranked(pairs: list[tuple[int, int]]) -> None:
+    """That is Spearman's correlation, equal predictions and all; no two times are equal."""
+    first, second = zip(*pairs, strict=True)
+    assert spearman_beyond(first, second, 0.0) == pytest.approx(spearman(first, second), nan_ok=True)

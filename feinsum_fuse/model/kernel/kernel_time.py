@@ -60,6 +60,8 @@ class BlockTime:
     """How many times its even share the busiest core has."""
     queued: float = 0.0
     """Seconds in which its stores wait for their lines while the core goes on with what follows."""
+    turned: float = 0.0
+    """Seconds of the lines of sums that come before its loop and leave behind it, which the loop hides nothing of."""
 
     @property
     def bound(self) -> str:
@@ -72,7 +74,7 @@ class BlockTime:
         """Fetching lines and computing overlap as measured; levels hand over lines at the same time."""
         fetching = max(self.memory.values(), default=0.0)
         exposed = max((self.overlap_losses[level] * min(self.core, time) for level, time in self.memory.items()), default=0.0)
-        return max(self.core, fetching) + exposed - self.queued
+        return max(self.core + self.turned, fetching) + exposed - self.queued
 
 
 @dataclass(frozen=True)
@@ -271,19 +273,23 @@ class _Timing:
         block, cases, core, of = code.block, code.cases, code.seconds, code.part
         memory: dict[str, float] = {}
         moved: dict[str, float] = {}
+        sums = max(cases, key=lambda case: case[0])[1].turned_sums if of.items is None else frozenset()
+        turned = 0.0
         for level in self.machine.levels[1:]:
-            lines = [f for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
-            moved[level.name] = sum(f.lines for f in lines)
+            lines = [(id(line.statement), f) for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
+            moved[level.name] = sum(f.lines for _, f in lines)
             part = of.share if level.shared else of.own
-            memory[level.name] = sum(seconds_a_line(self.machine, level, f) * f.lines for f in lines) * part
+            times = [(statement, f.written, seconds_a_line(self.machine, level, f) * f.lines * part) for statement, f in lines]
+            memory[level.name] = sum(seconds for *_, seconds in times)
+            turned = max(turned, sum(seconds for statement, written, seconds in times if written and statement in sums))
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
             core = of.items.core(block, self.machine, work, core)
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
-        first = block.lines[0].statement
+        first, figures = block.lines[0].statement, _code_figures(cases, block)
         losses = {name: self.machine.variable(f"overlap_loss_{name}", self.machine.figure("overlap_loss")) for name in memory}
         stretch = of.share * self.machine.cores
-        return BlockTime(first.einsum, first.role, core * of.own, memory, losses, _code_figures(cases, block), moved, stretch)
+        return BlockTime(first.einsum, first.role, core * of.own, memory, losses, figures, moved, stretch, turned=turned)
 
     def _of_items(self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float) -> dict[str, float]:
         """Level -> seconds where lanes are work-items: longer where too few loads are under way, and where neighbours are no neighbours."""

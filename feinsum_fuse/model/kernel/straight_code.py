@@ -474,6 +474,12 @@ class Straight:
         loop = self.block.loop
         return loop is not None and loop.name not in line.statement.target.loops and not self.sums.cut.stay(line, loop)
 
+    @kept_property
+    def turned_sums(self) -> frozenset[int]:
+        """Statements (by identity) whose sums come from memory before the loop and go back behind it."""
+        sums = [line for line in self.block.lines if line.statement.reduce is not None and self._is_promoted(line)]
+        return frozenset(id(line.statement) for line in sums if line.statement.target.source not in self.registers)
+
     def _passes_memory(self, line: CodeLine) -> bool:
         """Whether each iteration stores what it computes, as a function's probe does: of several sums in registers none does."""
         is_held = line.statement.target.source in self.registers or self._is_promoted(line)
