@@ -29,6 +29,7 @@ from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
 from ..schedule.steps.prefetch_steps import Prefetch
+from ..schedule.steps.rounding_steps import RoundUp
 from ..schedule.steps.skip_steps import SkipTiles
 from ..schedule.steps.tile_steps import CacheWrite
 from ..schedule.steps.vector_steps import Vectorize, consecutive_axis, lane_axis
@@ -267,6 +268,21 @@ def _is_piece(nest: Nest, loop: For, statement: Statement, target: Target) -> bo
         return False
     near = all(lane_axis(place, loop.name) is not None and lane_axis(place, loop.name) == consecutive_axis(nest, place) for place in places)
     return near and loop.extent * np.dtype(dtype).itemsize <= target.vector_bytes
+
+
+def rounded_up(nest: Nest, target: Target) -> Iterator[RoundUp]:
+    """Steps by which work-items compute whole tiles in registers, where they run in step: those that would do less wait for the others.
+
+    On a processor what lies behind the end of a tensor would take as long as what does not.
+    """
+    if not target.lanes_are_items:
+        return
+    for einsum in dict.fromkeys(s.einsum for _, s in nest.points if s.role == "update"):
+        step = RoundUp(einsum)
+        after = _after(nest, [step])
+        if after is not None and after is not nest:
+            yield step
+            nest = after
 
 
 def asked_ahead(nest: Nest, target: Target) -> Iterator[Prefetch]:

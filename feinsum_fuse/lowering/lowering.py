@@ -36,7 +36,18 @@ from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements, walk
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
-from .implied_steps import asked_ahead, factored, in_pieces, rounded_sums, side_by_side, skipped, tensorized, unrolled, with_accumulators
+from .implied_steps import (
+    asked_ahead,
+    factored,
+    in_pieces,
+    rounded_sums,
+    rounded_up,
+    side_by_side,
+    skipped,
+    tensorized,
+    unrolled,
+    with_accumulators,
+)
 from .starting_point import Unscheduled, unscheduled
 
 CUTS = 1024
@@ -159,6 +170,7 @@ class Lowering:
         made.add(steps)
         made.add([*self.vectorized(made.nest)])
         made.add([*in_pieces(made.nest, target)])
+        made.add([*rounded_up(made.nest, target)])
         made.add([*unrolled(made.nest)])
         made.add([*tensorized(made.nest)])
         made.add([*asked_ahead(made.nest, target)])

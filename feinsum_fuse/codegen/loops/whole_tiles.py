@@ -25,7 +25,7 @@ from pymbolic.typing import Expression
 from ...schedule.kernel.operations import Verb
 from ..arithmetic import Known, both, conjuncts, function_of, integer, linear, negated, simplified
 from ..simplification import appended, is_fixed, shortened
-from ..statement_expressions import VectorCall, array_of, variables, within
+from ..statement_expressions import VectorCall, array_of, is_whole_number, variables, within
 from ..statements import Assignment, Barrier, Comment, Conditional, CStatement, ExpressionStatement, Loop, Scope, all_statements, bodies
 
 MOST_CUTS = 3
@@ -67,15 +67,26 @@ def _without_last(loop: Loop, known: Known, private: Container[str]) -> tuple[CS
     """A loop over blocks, without the last one if the end of that alone cuts sums in a loop inside; and that one.
 
     Of ``for (b = 0; b < 3; ++b) for (k = 0; k < 32; ++k) s += vector(1500 - 512 * b - 16 * k)`` only the third block has one that is cut.
+    So is a last block that work-items fetch together and that is shorter: ``for (k = 0; k < (b == 2 ? 13 : 16); ++k)``.
     """
     low, high = _range(loop, known)
     if low is None or high is None or (loop.first, loop.last) != (low, high) or low == high:
         return (loop,)
-    tests = [*_of_both(loop, loop.body, known.with_range(loop.name, (low, high)), private, ())]
-    before = known.with_range(loop.name, (low, high - 1))
-    if not tests or not all(_holds(test, around, before) for test, around in tests):
+    every, before = known.with_range(loop.name, (low, high)), known.with_range(loop.name, (low, high - 1))
+    tests = [*_of_both(loop, loop.body, every, private, ())]
+    ends_early = bool(tests) and all(_holds(test, around, before) for test, around in tests)
+    if not ends_early and (high - low < 2 or not _ends_short(loop, every, before, private)):
         return (loop,)
     return shortened((replace(loop, last=high - 1), replace(loop, first=high, remark="")), known)
+
+
+def _ends_short(loop: Loop, every: Known, before: Known, private: Container[str]) -> bool:
+    """Whether sums in a loop inside have as many terms in every block but the last, each of which work-items fetch together."""
+    if not any(isinstance(statement, Barrier) for statement in loop.body):
+        return False
+    inner = [s for s in all_statements(loop.body) if isinstance(s, Loop) and any(_is_sum(_only(sum_), private) for sum_ in s.body)]
+    short = [s for s in inner if loop.name in variables(s.last) and not is_whole_number(simplified(s.last, every))]
+    return bool(short) and all(is_whole_number(simplified(s.last, before)) for s in short)
 
 
 def _of_both(
