@@ -87,6 +87,7 @@ class Branch:
         self.rows = self._rows()
         self.tile = chooser.choose(self._tile()) if self.rows else 1
         self.tiles = {e.name: {v: n for v, n in e.sizes.items() if isinstance(n, int)} for e in segment.einsums}
+        (first, whole), *_ = [(name, dict(tiles)) for name, tiles in self.tiles.items()]
         if self.rows:
             for batch in segment.batches:
                 self._advance(batch, 1)
@@ -95,6 +96,7 @@ class Branch:
         self.pieces = {einsum.name: self._piece(einsum) for einsum in segment.einsums}
         """Einsum -> neighbours along its lanes that each work-item takes at once; 1 where lanes are those of vectors."""
         self.loops = [*self._columns(), *self.loops]
+        self.group_count = prod(-(-whole[v] // n) for v, n in self.tiles[first].items())
         self.held: frozenset[str] = frozenset()
         """Intermediates that stay in registers."""
 

@@ -108,7 +108,7 @@ class Family:
         parts = self._segments(plan.budget, beside, alone)
         fused = {t for part in parts for t in part.kept} if plan.groups and self.components.tiles else set()
         outside = tuple(t for t in self.cascade.tensors if t not in fused)
-        branches = [grid_nodes(plan, part, chooser) or nodes_of(Branch(plan, part, chooser)) for part in parts]
+        branches = [grid_nodes(plan, part, chooser) or nodes_of(Branch(self._spread(plan, part), part, chooser)) for part in parts]
         storage = Storage(outside, self.components.outer)
         if len(branches) == 1:
             return Mapping((storage, *branches[0]))
@@ -156,10 +156,25 @@ class Family:
         budget = chooser.choose(self._budget())
         groups = chooser.choose(Choice("groups", "", (True, False)))
         sums = width > 1 and chooser.choose(Choice("sums", "", (True, False)))
+        return self._decided(width, budget, groups, sums)
+
+    def _decided(self, width: int, budget: int, groups: bool, sums: bool) -> Plan:
         decided = width, budget, groups, sums
         if decided not in self._plans:
             self._plans[decided] = Plan(self.components, self.target, *decided)
         return self._plans[decided]
+
+    def _spread(self, plan: Plan, part: Segment) -> Plan:
+        """The plan with fewer work-items in a group, at least as many as run in step, where groups along an output are fewer than units."""
+        while self.components.on_items and plan.groups and plan.width > self.target.items_in_step:
+            branch = Branch(plan, part, Rules())
+            along = all(branch.lanes[einsum.name] in einsum.output_variables for einsum in part.einsums)
+            narrower = self._decided(plan.width // 2, plan.budget, plan.groups, plan.sums)
+            few = along and branch.group_count < self.target.units
+            if not few or Branch(narrower, part, Rules()).group_count <= branch.group_count:
+                break
+            plan = narrower
+        return plan
 
     def _budget(self) -> Choice[int]:
         cached = int(BUDGET * self.target.core_cache_bytes)

@@ -75,11 +75,11 @@ def test_work_items_of_a_product_go_along_two_axes() -> None:
 
 
 def test_a_small_product_has_groups_for_all_units() -> None:
-    """Work-items have fewer rows each, and where even that does not suffice they go along one axis, with no barrier."""
+    """Work-items have fewer rows each, and where even that does not suffice they go along one axis, few in a group, with no barrier."""
     (launch,) = kernel(product(1024, 512, 512), WIDE)[0].launches
     assert launch.local_size == (32, 4) and launch.global_size[0] // 32 * (launch.global_size[1] // 4) == WIDE.units
     made, _ = kernel(product(128, 128, 128), WIDE)
-    assert made.launches[0].local_size == (128,) and "barrier" not in made.source
+    assert made.launches[0].local_size == (32, 1) and "barrier" not in made.source
 
 
 @pytest.mark.parametrize("sizes", [(97, 131, 33), (256, 129, 16), (61, 512, 47)], ids=str)
@@ -114,6 +114,21 @@ def test_columns_and_sums_of_columns_have_work_items_along_them() -> None:
     first, *_ = kernel(suited(summed, WIDE), WIDE)[0].launches
     groups = [whole // part for whole, part in zip(first.global_size, first.local_size, strict=True)]
     assert first.local_size[0] == 128 and groups[0] * groups[1] >= WIDE.units
+
+
+@pytest.mark.parametrize(("rows", "columns", "parts"), [(4096, 4096, 64), (4096, 1024, 64), (1 << 20, 32, 512), (40000, 96, 200)])
+def test_parts_of_sums_are_as_many_as_each_has_rows(rows: int, columns: int, parts: int) -> None:
+    """A work-item adds up the rows of a part, and then the parts, one after another; there are no more than give all units enough to do."""
+    summed = suited(ff.cascade(["Z[n] = A[m,n]"], sizes={"M": rows, "N": columns}, dtypes={"All": "float32"}), WIDE)
+    assert summed.fixed_shape("Z_part") == (parts, columns)
+
+
+def test_groups_of_few_numbers_have_few_work_items() -> None:
+    """Of 4,096 numbers, each of which a work-item adds up, all units have some; at least as many as run in step stay together."""
+    summed = ff.cascade(["Z[n] = A[m,n]"], sizes={"M": 4096, "N": 4096}, dtypes={"All": "float32"})
+    first, second = kernel(suited(summed, WIDE), WIDE)[0].launches
+    assert first.local_size == (128, 1) and second.local_size == (32, 1) and second.global_size == (4096, 1)
+    assert kernel(suited(summed, NARROW), NARROW)[0].launches[-1].local_size[0] > NARROW.items_in_step
 
 
 def test_a_processor_s_mappings_are_its_own(root: Path) -> None:

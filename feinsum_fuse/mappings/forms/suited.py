@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from math import prod
+from math import isqrt, prod
 
 import numpy as np
 
@@ -426,18 +426,31 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
     outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
     parts = _parts_of_rows(cascade, einsum, target)
     if 1 < parts <= sizes[variable] and SAVED * 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
-        return SplitReduction(einsum.name, variable, parts)
+        return SplitReduction(einsum.name, variable, _balanced(einsum, target, parts))
     groups, row = 1, None
     if einsum.output_variables:
         along = {v: min(most, -(-sizes[v] // _least_rows(einsum, v, target))) for v in einsum.output_variables}
         row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
         groups = min(most, along[row] * prod(sizes[v] for v in einsum.output_variables if v != row and _is_problem(einsum, v)))
     if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
-        return SplitReduction(einsum.name, variable, most)
+        return SplitReduction(einsum.name, variable, _balanced(einsum, target, most))
     for parts in (most, -(-most // groups)) if 2 * groups <= most else ():
         if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
-            return SplitReduction(einsum.name, variable, parts)
+            return SplitReduction(einsum.name, variable, _balanced(einsum, target, parts))
     return None
+
+
+def _balanced(einsum: Einsum, target: Target, parts: int) -> int:
+    """So many parts of a reduction, or fewer, so that combining them takes no longer than each of them, where work-items do both.
+
+    A work-item goes through a part, and then through the parts, one after another. The work-items of a group share a part whose numbers lie
+    together, and the parts where all of them are of one number.
+    """
+    if not target.lanes_are_items:
+        return parts
+    points = prod(n for v in einsum.reduction_variables if isinstance(n := einsum.sizes[v], int))
+    along = any(is_contiguous(access, v) for access in einsum.operands for v in einsum.output_variables)
+    return max(2, min(parts, isqrt(points if along or not einsum.output_variables else points // items_of(target))))
 
 
 def _parted(einsum: Einsum, sizes: Mapping[str, int]) -> str:
