@@ -117,7 +117,7 @@ class Family:
     def _alone(self, plan: Plan) -> frozenset[str]:
         """The Einsums that have a tile on two axes of work-items, which pays more than to hand on their results."""
         found = {einsum.name: grid_of(plan, einsum) for einsum in self.cascade.einsums}
-        return frozenset(name for name, grid in found.items() if grid is not None and grid.usual is not None)
+        return frozenset(name for name, grid in found.items() if grid is not None and grid.fills_units)
 
     def _segments(self, budget: int, beside: bool, alone: frozenset[str]) -> list[Segment]:
         """The cascade's segments, which few decisions change: they are kept with what is found out about them."""

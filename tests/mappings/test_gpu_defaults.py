@@ -74,12 +74,70 @@ def test_work_items_of_a_product_go_along_two_axes() -> None:
     assert not any(access.array == "Z" for access in accesses if not access.is_write)
 
 
-def test_a_small_product_has_groups_for_all_units() -> None:
-    """Work-items have fewer rows each, and where even that does not suffice they go along one axis, few in a group, with no barrier."""
-    (launch,) = kernel(product(1024, 512, 512), WIDE)[0].launches
-    assert launch.local_size == (32, 4) and launch.global_size[0] // 32 * (launch.global_size[1] // 4) == WIDE.units
-    made, _ = kernel(product(128, 128, 128), WIDE)
-    assert made.launches[0].local_size == (32, 1) and "barrier" not in made.source
+def test_a_small_product_has_work_items_for_all_units() -> None:
+    """Work-items have fewer rows each: as many as leave 256 of them for each unit, and the fewest where that is never so."""
+    for sizes, rows in (((1024, 1024, 1024), 8), ((1024, 512, 512), 4), ((512, 512, 512), 4)):
+        made, _ = kernel(product(*sizes), WIDE)
+        (launch,) = made.launches
+        assert launch.local_size == (32, 4) and f"float4 Z_private[{rows}];" in made.source
+        assert launch.global_size == (32 * sizes[0] // (4 * rows), 4 * sizes[1] // 128)
+
+
+IMAGES = {
+    "3x3": ("O[n,m,p,q] = I[n,c,H: p+r,X: q+s] * W[m,c,r,s]", {"N": 2, "M": 19, "P": 13, "Q": 29, "C": 7, "R": 3, "S": 3}),
+    "strides": ("O[n,m,p,q] = I[n,c,H: 2*p+r,X: 2*q+s] * W[m,c,r,s]", {"N": 1, "M": 20, "P": 14, "Q": 14, "C": 5, "R": 3, "S": 3}),
+    "dilation": ("O[n,m,p,q] = I[n,c,H: p+2*r,X: q+2*s] * W[m,c,r,s]", {"N": 1, "M": 8, "P": 11, "Q": 17, "C": 3, "R": 3, "S": 3}),
+    "1x1": ("O[n,m,p,q] = I[n,c,p,q] * W[m,c]", {"N": 2, "M": 40, "P": 14, "Q": 14, "C": 33}),
+    "signals": ("O[n,m,q] = I[n,c,X: q+s] * W[m,c,s]", {"N": 2, "M": 64, "Q": 500, "C": 9, "S": 5}),
+    "one channel": ("O[m,p,q] = I[H: p+r,X: q+s] * W[m,r,s]", {"M": 16, "P": 60, "Q": 52, "R": 5, "S": 5}),
+    "volumes": ("O[m,o,p,q] = I[c,D: o+t,H: p+r,X: q+s] * W[m,c,t,r,s]", {"M": 16, "O": 6, "P": 14, "Q": 28, "C": 4, "T": 3, "R": 3, "S": 3}),
+    "channels last": ("O[p,q,m] = I[H: p+r,X: q+s,c] * W[r,s,c,m]", {"M": 64, "P": 14, "Q": 14, "C": 32, "R": 3, "S": 3}),
+    "small": ("O[n,m,p,q] = I[n,c,H: p+r,X: q+s] * W[m,c,r,s]", {"N": 8, "M": 64, "P": 7, "Q": 7, "C": 32, "R": 3, "S": 3}),
+    "groups": ("O[g,m,p,q] = I[g,c,H: p+r,X: q+s] * W[g,m,c,r,s]", {"G": 4, "M": 8, "P": 14, "Q": 14, "C": 8, "R": 3, "S": 3}),
+    "contraction": ("Z[a,b,c,d] = A[a,e,c] * B[d,b,e]", {"A": 9, "B": 8, "C": 13, "D": 21, "E": 17}),
+}
+"""Products whose outputs have short rows."""
+
+
+@pytest.mark.parametrize("name", IMAGES if SLOW else ["3x3", "1x1", "one channel", "channels last", "contraction"])
+def test_short_rows_leave_the_second_axis_to_another_variable(name: str) -> None:
+    """Each work-item has several of what only weights have, and the group what lies beside; at sizes that nothing divides."""
+    equation, sizes = IMAGES[name]
+    spec = default_spec(suited(ff.cascade([equation], sizes=sizes, dtypes={"All": "float32"}), NARROW), target=NARROW)
+    assert "over Row.row" in str(spec.mapping)
+    ff.compile(spec, "Portable")  # verifies
+
+
+def test_a_block_reads_what_windows_share_once() -> None:
+    """Of an image 10 by 58 numbers for 8 by 56 outputs and 9 weights each, of four channels at a time."""
+    image = IMAGES["3x3"][0], {"N": 16, "M": 128, "P": 56, "Q": 56, "C": 64, "R": 3, "S": 3}
+    made, _ = kernel(ff.cascade([image[0]], sizes=image[1], dtypes={"All": "float32"}), WIDE)
+    (launch,) = made.launches
+    assert launch.local_size == (14, 8, 1) and launch.global_size == (14 * 7, 8 * 8, 16)
+    assert "__local float I_local[4 * 10 * 60]" in made.source and "float4 O_private[16];" in made.source
+
+
+def test_the_second_axis_is_the_one_for_which_less_is_fetched() -> None:
+    """Groups along ``b`` would read 8 matrices of B for each block, those along ``a`` read 8 rows of A."""
+    made, _ = kernel(ff.cascade([IMAGES["contraction"][0]], sizes=dict.fromkeys("ABCDE", 48), dtypes={"All": "float32"}), WIDE)
+    assert "// lid(1): a (Z)" in made.source
+
+
+def test_work_items_fetch_rows_of_blocks_together() -> None:
+    """By vectors, of which a row of 16 numbers has four: eight rows for work-items that run in step."""
+    source = kernel(product(2048, 2048, 2048), WIDE)[0].source
+    fetched = [line.strip() for line in source.splitlines() if "_local[" in line and "global" in line]
+    assert [line.split("(")[0] for line in fetched] == ["vstorealigned_local_float4"] * 2
+    assert "for (int m_A = 0; m_A < 2; ++m_A)" in source and "A_local[16 * (32 * m_A + 8 * lid(1) + lid(0) / 4)" in source
+    odd = kernel(product(2048, 2048, 2045), WIDE)[0].source
+    assert "A_local[16 * (8 * m_A + 2 * lid(1) + lid(0) / 16)" in odd
+
+
+def test_rows_of_what_is_turned_lie_in_different_banks() -> None:
+    """Work-items write neighbours of B into rows of 128 numbers, which are a vector longer."""
+    turned = ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": 2048, "N": 2048, "K": 2048}, dtypes={"All": "float32"})
+    assert "B_local[16 * 132]" in kernel(turned, WIDE)[0].source
+    assert "B_local[16 * 128]" in kernel(product(2048, 2048, 2048), WIDE)[0].source
 
 
 @pytest.mark.parametrize("sizes", [(97, 131, 33), (256, 129, 16), (61, 512, 47)], ids=str)

@@ -47,8 +47,11 @@ class ItemAccess:
 
     @property
     def is_coalesced(self) -> bool:
-        """Whether they lie on as few lines as they can; one more where the first does not begin one."""
-        return self.lines <= self.least + 1
+        """Whether they lie on as few lines as they can, one more where the first does not begin one; or fill half of each.
+
+        Rows of half a line, as blocks of an operand have, are moved in the parts of lines that memory answers with.
+        """
+        return self.lines <= max(self.least + 1, 2 * self.least)
 
 
 class _Subscripts(WalkMapper):  # type: ignore[misc]

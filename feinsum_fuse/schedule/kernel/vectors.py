@@ -222,7 +222,7 @@ class VectorWriter:
     def _is_padded(self, place: Place) -> bool:
         """Whether whole vectors fit into a tile's rows."""
         tile = self.nest.tiles.get(place.source)
-        return tile is not None and tile.padding == -tile.shape[tile.axes[-1]] % self.lanes
+        return tile is not None and (tile.shape[tile.axes[-1]] + tile.padding) % self.lanes == 0
 
     def _single(self, place: Place, lane: int, left: Sequence[int]) -> Expression:
         place = self.at_lane(place, lane)

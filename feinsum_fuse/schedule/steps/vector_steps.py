@@ -134,7 +134,25 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
         nest = nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
         nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))
+    elif MEMORIES[tile.memory].is_shared_by_items and _is_turned(nest, stored, lanes):
+        stored = dataclasses.replace(stored, padding=stored.padding + lanes)
     return nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
+
+
+def _is_turned(nest: Nest, tile: Tile, lanes: int) -> bool:
+    """Whether what lies side by side in an array is fetched to rows of a tile that lie an even number of vectors apart.
+
+    Work-items take neighbours in the array, and would write to few of local memory's banks, of which there is a power of two.
+    """
+    along = tile.axes[-1]
+    fetches = [s for _, s, _ in accesses(nest, tile.name) if s.role == "fetch" and s.target.source == tile.name]
+    if not fetches or (tile.shape[along] + tile.padding) % (2 * lanes):
+        return False
+    return all(
+        (axis := consecutive_axis(nest, place := s.operands[0])) is not None
+        and set(place.indices[axis].variables).isdisjoint(s.target.indices[along].variables)
+        for s in fetches
+    )
 
 
 def _combined_axes(nest: Nest, tile: Tile, names: set[str]) -> Iterator[int]:

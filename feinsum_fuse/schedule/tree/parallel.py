@@ -8,7 +8,8 @@ first.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -100,37 +101,124 @@ def _is_mover(nest: Nest, node: For) -> bool:
 
 def _cooperative(nest: Nest, node: For, axes: dict[FanoutKind, int]) -> NestItem:
     """The moving nest with its loops, those along rows of arrays and the innermost first, cut by the group's sizes and bound to its
-    work-items. Lanes stay inside all of them.
+    work-items. Where a loop is shorter than an axis, work-items along it go through several iterations of the next one at once. Lanes stay
+    inside all of them.
+
+    Before, with 32 work-items along the first axis and 4 along the second: ``for m in [0, 64): for k in [0, 16): tile[m, k] = A[m, k]``.
+    After: ``for m in [0, 2): for m' [local.1]: for m'' in [0, 8), k in [0, 4) [local.0, fused]: vector: tile[...] = A[...]``.
     """
     local = [axis for axis, size in axes.items() if level_of(axis) == "local" and size > 1]
-    chain = [n for n in walk((node,)) if isinstance(n, For)]
-    leaf = chain[-1].body
-    outer: list[For] = []
-    items: list[For] = []
-    values: dict[str, Affine] = {}
+    chain = [n for n in walk((_by_vectors(nest, node),)) if isinstance(n, For)]
+    lane = chain.pop() if chain[-1].binding == "vector" and node.loops[-1].binding != "vector" else None
+    leaf = chain[-1].body if lane is None else (lane,)
     limits = [limit for loop in chain for limit in loop.limits]
     written = {name for _, s in statements(leaf) for name in s.target.loops}
     rows, inwards = _rows(nest, leaf), list(reversed(chain))
-    for loop in sorted(inwards, key=lambda loop: (loop.binding != "vector", loop.name not in rows)):
-        if not local or loop.extent is None or loop.extent == 1 or loop.name not in written:
-            outer.insert(0, dataclasses.replace(loop, limits=()))
-            continue
-        axis = local.pop(0)
-        size = axes[axis]
-        item = f"{loop.name}_{axis.replace('.', '')}"
-        values[loop.name] = Affine.of({loop.name: size, item: 1})
-        if loop.extent % size:
-            limits.append(Affine((), loop.extent - 1) - Affine.variable(loop.name))
-        outer.insert(0, For(loop.name, -(-loop.extent // size), ()))
-        items.insert(0, For(item, size, (), binding=axis))
+    ordered = sorted(inwards, key=lambda loop: (loop.binding != "vector", loop.name not in rows))
+    parts = _parts([(n.name, n.extent) for n in ordered if n.extent and n.extent > 1 and n.name in written], {k: axes[k] for k in local})
+    outer: list[For] = []
+    values: dict[str, Affine] = {}
+    for loop in chain:
+        own = [part for part in parts if part.loop == loop.name]
+        taken = prod(part.size for part in own)
+        count = None if loop.extent is None else -(-loop.extent // taken)
+        if own:
+            values[loop.name] = Affine.of({**({loop.name: taken} if count != 1 else {}), **{part.name: part.step for part in own}})
+            limits += [Affine((), loop.extent - 1) - Affine.variable(loop.name)] if loop.extent is not None and loop.extent % taken else []
+            loop = For(loop.name, count, ())
+        outer += [dataclasses.replace(loop, limits=())] if not own or count != 1 else []
+    items = [item for axis in reversed(local) for item in _fused([part for part in parts if part.axis == axis])]
     cut = {limit.substituted(values) for limit in limits}
-    body: tuple[NestItem, ...] = tuple(s.substituted(values) if isinstance(s, Statement) else s for s in leaf)
+    body: tuple[NestItem, ...] = substituted(leaf, values)
     for loop in reversed([*outer, *items]):
         mine = {limit for limit in cut if loop.name in limit.variables}
         cut -= mine
         body = (dataclasses.replace(loop, body=body, limits=tuple(sorted(mine))),)
-    rest = {axis: size for axis, size in axes.items() if level_of(axis) == "group" or size == 1 or axis in local}
+    used = {part.axis for part in parts}
+    rest = {axis: size for axis, size in axes.items() if level_of(axis) == "group" or axis not in used}
     return _wrapped(nest, body[0], rest)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a moving nest's loop that is work-items along an axis: so many, each so many iterations from the next."""
+
+    loop: str
+    axis: FanoutKind
+    size: int
+    step: int
+
+    @property
+    def name(self) -> str:
+        """The loop over these work-items."""
+        return f"{self.loop}_{self.axis.replace('.', '')}"
+
+
+def _parts(loops: Sequence[tuple[str, int]], axes: Mapping[FanoutKind, int]) -> list[_Part]:
+    """Which parts of loops, by name and iterations, work-items take: an axis as many whole loops as fit, and what is left of the next."""
+    found: list[_Part] = []
+    left = dict(loops)
+    for axis, size in axes.items():
+        room, last = size, ""
+        # A loop that an axis has cut goes on with the next one, unless there is another loop.
+        names = sorted((name for name, count in left.items() if count > 1), key=lambda name: any(part.loop == name for part in found))
+        for name in names:
+            if room > 1 and last == "":
+                step = prod(part.size for part in found if part.loop == name)
+                count = min(room, left[name])
+                found.append(_Part(name, axis, count, step))
+                room, left[name] = room // count, -(-left[name] // count)
+                last = name if left[name] > 1 else ""
+    return found
+
+
+def _fused(parts: Sequence[_Part]) -> Iterator[For]:
+    """The loops of an axis, outermost first: the first part is work-items next to one another."""
+    names = [part.name for part in reversed(parts)]
+    for number, part in enumerate(reversed(parts)):
+        yield For(part.name, part.size, (), binding=part.axis, fused="_".join(names[number:]) if number + 1 < len(parts) else "")
+
+
+def _by_vectors(nest: Nest, node: For) -> For:
+    """The nest that fetches rows of an array in the vectors that work-items compute with, if rows of both are made of whole ones.
+
+    Before: ``for k in [0, 16): tile[m, k] = A[m, 16*i + k]``. After: ``for k in [0, 4): vector: tile[m, 4*k + l] = A[m, 16*i + 4*k + l]``.
+    """
+    *_, statement = (s for _, s in statements((node,)))
+    found = {loop.extent for loop in nest.all_loops if loop.binding == "vector"}
+    lanes = found.pop() if len(found) == 1 else None
+    if lanes is None or statement.role != "fetch" or any(loop.binding == "vector" for loop in node.loops):
+        return node
+    place, tile = statement.operands[0], nest.tiles[statement.target.source]
+    index, row = statement.target.indices[tile.axes[-1]], tile.shape[tile.axes[-1]]
+    loop = next((n for n in node.loops if index == Affine.variable(n.name) and n.extent == row and not n.limits), None)
+    steps = _steps(nest, place.source)
+    if loop is None or steps is None or steps[-1] != 1 or place.indices[-1].coefficients.get(loop.name) != 1:
+        return node
+    rest = place.indices[-1] - Affine.variable(loop.name)
+    multiples = (row, row + tile.padding, *steps[:-1], rest.constant, *(factor for _, factor in rest.terms))
+    is_elsewhere = any(loop.name in other.variables for other in place.indices[:-1])
+    if any(n % lanes for n in multiples) or is_elsewhere or nest.dtype_of(place.source) != tile.dtype or statement.guards:
+        return node
+    inner = For(f"{loop.name}_lane", lanes, (), binding="vector")
+    value = {loop.name: Affine.of({loop.name: lanes, inner.name: 1})}
+
+    def cut(inside: For) -> For:
+        body = tuple(cut(n) if isinstance(n, For) else inner.around((n.substituted(value),)) for n in inside.body)
+        return dataclasses.replace(inside, body=body, extent=row // lanes if inside.name == loop.name else inside.extent)
+
+    return cut(node)
+
+
+def _steps(nest: Nest, name: str) -> tuple[int, ...] | None:
+    """Elements from one index of an array to the next along each axis, where they are known and have addresses."""
+    source = nest.sources.get(name)
+    if source is None or (source.is_rule and not source.is_direct):
+        return None
+    shape = source.shape[1:]
+    if source.steps is not None or source.consecutive_axis != -1 or not all(isinstance(n, int) for n in shape):
+        return source.steps
+    return tuple(prod(n or 1 for n in shape[axis:]) for axis in range(len(source.shape)))
 
 
 def _rows(nest: Nest, leaf: tuple[NestItem, ...]) -> frozenset[str]:
