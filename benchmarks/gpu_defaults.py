@@ -1,15 +1,20 @@
 """Default mappings on a GPU: ``python -m benchmarks.gpu_defaults time [--size 2048] [--output FILE]``, and ``table FILE`` for the page.
 
-Each program is verified as it is built. Times are those of the device's own events, medians of 15.
+Each program is verified as it is built. Times are those of the device's own events, medians of 15. With ``--torch FOLDER`` (site-packages
+that have PyTorch), PyTorch's own functions are timed beside them, by its events on the same device, float32 without shorter products.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import site
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pyopencl as cl
 
@@ -36,6 +41,18 @@ def cases(size: int) -> Iterator[tuple[str, Cascade]]:
     yield "batch of products", ff.cascade(["Z[b,m,n] = A[b,m,k] * B[b,k,n]"], sizes=batch)
     window = ["O[n,m,p,q] = I[n,c,H: p+r,X: q+s] * W[m,c,r,s]"]
     yield "3x3 convolution", ff.cascade(window, sizes={"N": 16, "M": 128, "P": 56, "Q": 56, "C": 64, "R": 3, "S": 3})
+    yield "1x1 convolution", ff.cascade(
+        ["O[n,m,p,q] = I[n,c,p,q] * W[m,c]"], sizes={"N": 16, "M": 256, "P": 28, "Q": 28, "C": 128}
+    )
+    strides = {"N": 16, "M": 64, "P": 112, "Q": 112, "C": 3, "R": 7, "S": 7}
+    yield "7x7 convolution, strides", ff.cascade(["O[n,m,p,q] = I[n,c,H: 2*p+r,X: 2*q+s] * W[m,c,r,s]"], sizes=strides)
+    yield "3x3, one image", ff.cascade(window, sizes={"N": 1, "M": 64, "P": 56, "Q": 56, "C": 64, "R": 3, "S": 3})
+    yield "3x3, small images", ff.cascade(window, sizes={"N": 16, "M": 256, "P": 14, "Q": 14, "C": 256, "R": 3, "S": 3})
+    last = ["O[n,p,q,m] = I[n,H: p+r,X: q+s,c] * W[r,s,c,m]"]
+    yield "3x3, channels last", ff.cascade(last, sizes={"N": 16, "M": 128, "P": 56, "Q": 56, "C": 64, "R": 3, "S": 3})
+    yield "permuted contraction", ff.cascade(["Z[a,b,c,d] = A[a,e,c] * B[d,b,e]"], sizes=dict.fromkeys("ABCDE", 48))
+    for small in (size // 4, size // 8, size // 16):
+        yield f"product of {small}", ff.cascade(product, sizes={"M": small, "N": small, "K": small})
     rows = {"M": wide, "N": wide}
     yield "sums of rows", ff.cascade(["Z[m] = A[m,n]"], sizes=rows)
     yield "sums of columns", ff.cascade(["Z[n] = A[m,n]"], sizes=rows)
@@ -43,7 +60,50 @@ def cases(size: int) -> Iterator[tuple[str, Cascade]]:
     yield "sum of two", ff.cascade(["Z[m,n] = A[m,n] + B[m,n]"], sizes=rows)
 
 
-def timed(size: int, device: cl.Device) -> Iterator[dict[str, object]]:
+TorchArrays = Mapping[str, Any]
+TORCH: dict[str, Callable[[Any, TorchArrays], Any]] = {
+    "product": lambda t, a: t.matmul(a["A"], a["B"]),
+    "three products": lambda t, a: t.matmul(t.matmul(t.matmul(a["X"], a["A"]), a["B"]), a["C"]),
+    "attention": lambda t, a: t.nn.functional.scaled_dot_product_attention(a["Q"], a["K"], a["V"], scale=0.125),
+    "dg divergence": lambda t, a: t.einsum("xre,rij,xej->ei", a["J"], a["D"], a["U"]),
+    "softmax": lambda t, a: t.softmax(a["X"], -1),
+    "matrix vector": lambda t, a: t.matmul(a["A"], a["X"]),
+    "product of half the size": lambda t, a: t.matmul(a["A"], a["B"]),
+    "odd product": lambda t, a: t.matmul(a["A"], a["B"]),
+    "product of transposed": lambda t, a: t.matmul(a["A"].T, a["B"].T),
+    "batch of products": lambda t, a: t.matmul(a["A"], a["B"]),
+    "3x3 convolution": lambda t, a: t.nn.functional.conv2d(a["I"], a["W"]),
+    "1x1 convolution": lambda t, a: t.nn.functional.conv2d(a["I"], a["W"][:, :, None, None]),
+    "7x7 convolution, strides": lambda t, a: t.nn.functional.conv2d(a["I"], a["W"], stride=2),
+    "3x3, one image": lambda t, a: t.nn.functional.conv2d(a["I"], a["W"]),
+    "3x3, small images": lambda t, a: t.nn.functional.conv2d(a["I"], a["W"]),
+    "3x3, channels last": lambda t, a: t.nn.functional.conv2d(a["I"].permute(0, 3, 1, 2), a["W"].permute(3, 2, 0, 1)),
+    "permuted contraction": lambda t, a: t.einsum("aec,dbe->abcd", a["A"], a["B"]),
+    "sums of rows": lambda t, a: a["A"].sum(1),
+    "sums of columns": lambda t, a: a["A"].sum(0),
+    "transposition": lambda t, a: a["A"].T.contiguous(),
+    "sum of two": lambda t, a: a["A"] + a["B"],
+}
+"""The same by PyTorch, as its users would write it; of products whose size is in the name, the first."""
+
+
+def torch_seconds(torch: Any, label: str, cascade: Cascade) -> float:
+    """The median of 15 calls by PyTorch's events on the device."""
+    function = TORCH["product" if label.startswith("product of") and label not in TORCH else label]
+    arrays = {name: torch.rand(*cascade.fixed_shape(name), device="cuda") - 0.5 for name in cascade.inputs}
+    found: list[float] = []
+    for repeat in range(18):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        function(torch, arrays)
+        end.record()
+        torch.cuda.synchronize()
+        if repeat >= 3:
+            found.append(begin.elapsed_time(end) / 1e3)
+    return median(found)
+
+
+def timed(size: int, device: cl.Device, torch: Any = None) -> Iterator[dict[str, object]]:
     """A line for each case: seconds by the device's clock and by the host's, or why there are none."""
     for label, cascade in cases(size):
         begin = time.monotonic()
@@ -60,6 +120,7 @@ def timed(size: int, device: cl.Device) -> Iterator[dict[str, object]]:
             "operations": 2 * sum(einsum.box_points for einsum in cascade.einsums),
             "error": found.error,
             "taken_s": round(time.monotonic() - begin, 2),
+            **({"torch_s": torch_seconds(torch, label, cascade)} if torch is not None else {}),
         }
 
 
@@ -73,6 +134,8 @@ def table(file: Path) -> str:
         if text is None:
             seconds = line["device_s"] or line["host_s"]
             text = f"{1e6 * seconds:9.1f} us  {line['operations'] / seconds / 1e12:6.2f} TFLOP/s"
+            if "torch_s" in line:
+                text += f"  {1e6 * line['torch_s']:9.1f} us  {line['torch_s'] / seconds:5.2f}"
         found.append(f"{line['case']:{wide}}  {text}")
     return "\n".join(found)
 
@@ -85,6 +148,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=2048)
     parser.add_argument("--device", help="by default the first GPU")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--torch", type=Path, help="site-packages with PyTorch")
     given = parser.parse_args()
     if given.what == "table":
         print(table(given.file))
@@ -92,7 +156,13 @@ def main() -> None:
     gpus = [device for device in devices() if device.type & cl.device_type.GPU]
     chosen = find_device(given.device) if given.device or not gpus else gpus[0]
     print(DeviceInfo.of(chosen).name)
-    for line in timed(given.size, chosen):
+    torch = None
+    if given.torch:
+        site.addsitedir(str(given.torch))
+        torch = import_module("torch")
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+    for line in timed(given.size, chosen, torch):
         text = json.dumps(line, sort_keys=True)
         print(text, flush=True)
         if given.output:

@@ -90,7 +90,10 @@ IMAGES = {
     "1x1": ("O[n,m,p,q] = I[n,c,p,q] * W[m,c]", {"N": 2, "M": 40, "P": 14, "Q": 14, "C": 33}),
     "signals": ("O[n,m,q] = I[n,c,X: q+s] * W[m,c,s]", {"N": 2, "M": 64, "Q": 500, "C": 9, "S": 5}),
     "one channel": ("O[m,p,q] = I[H: p+r,X: q+s] * W[m,r,s]", {"M": 16, "P": 60, "Q": 52, "R": 5, "S": 5}),
-    "volumes": ("O[m,o,p,q] = I[c,D: o+t,H: p+r,X: q+s] * W[m,c,t,r,s]", {"M": 16, "O": 6, "P": 14, "Q": 28, "C": 4, "T": 3, "R": 3, "S": 3}),
+    "volumes": (
+        "O[m,o,p,q] = I[c,D: o+t,H: p+r,X: q+s] * W[m,c,t,r,s]",
+        {"M": 16, "O": 6, "P": 14, "Q": 28, "C": 4, "T": 3, "R": 3, "S": 3},
+    ),
     "channels last": ("O[p,q,m] = I[H: p+r,X: q+s,c] * W[r,s,c,m]", {"M": 64, "P": 14, "Q": 14, "C": 32, "R": 3, "S": 3}),
     "small": ("O[n,m,p,q] = I[n,c,H: p+r,X: q+s] * W[m,c,r,s]", {"N": 8, "M": 64, "P": 7, "Q": 7, "C": 32, "R": 3, "S": 3}),
     "groups": ("O[g,m,p,q] = I[g,c,H: p+r,X: q+s] * W[g,m,c,r,s]", {"G": 4, "M": 8, "P": 14, "Q": 14, "C": 8, "R": 3, "S": 3}),
