@@ -165,7 +165,7 @@ class _Text:
 
     def __init__(self, nest: Nest, taken: set[str], quirks: Quirks, *, guarded: bool) -> None:
         self.nest = nest
-        self.loops = {loop.name: loop for above, _ in nest.points for loop in above}
+        self.loops = {loop.name: (loop,) for loop in nest.all_loops} | {n.fused: fused_chain(n) for n in nest.all_loops if n.fused}
         self.has_items = any(map(_is_spread, nest.body))
         self.quirks = quirks
         self.guarded = guarded
@@ -424,7 +424,7 @@ class _Text:
 
     def writer(self, s: Statement, lane: For, above: tuple[str, ...]) -> VectorWriter:
         """What writes a statement on vectors."""
-        around = [self.loops[name] for name in above]
+        around = [loop for name in above for loop in self.loops[name]]
         return VectorWriter(self.nest, lane, around, s, self.read, self.expression, lambda source: memory_of(self.nest, source))
 
     def scatter(self, s: Statement, places: list[Place], writer: VectorWriter, value: object, above: tuple[str, ...]) -> None:
