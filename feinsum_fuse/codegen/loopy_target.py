@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -74,6 +75,7 @@ from .statements import (
     Scope,
     Variable,
     VariableMemory,
+    all_statements,
     flat,
 )
 
@@ -346,7 +348,7 @@ class TreeBuilder(PyOpenCLCASTBuilder):  # type: ignore[misc]
         function_body: Generable,
     ) -> Kernel:
         assert isinstance(function_decl, Head) and isinstance(function_body, Compound)
-        return Kernel(function_decl, tuple(function_body.contents), _variables(codegen_state.kernel))
+        return Kernel(_exchanging(function_decl, function_body.contents), tuple(function_body.contents), _variables(codegen_state.kernel))
 
     def process_ast(self, node: Generable) -> Generable:
         # What loopy calls the body is nothing that anybody reads, and is not kept.
@@ -360,6 +362,13 @@ def _with_terms_in_order(condition: Expression) -> Expression:
     if not isinstance(condition, p.Comparison):
         return condition
     return p.Comparison(in_order(condition.left), condition.operator, in_order(condition.right))
+
+
+def _exchanging(head: Head, body: Sequence[CStatement]) -> Head:
+    """The head with what work-items exchange in global memory, which is what one of them may write in a kernel that fences it."""
+    if not any(isinstance(s, Barrier) and "global" in s.memories for s in all_statements(body)):
+        return head
+    return replace(head, arguments=tuple(replace(a, is_exchanged=a.is_array and a.is_written) for a in head.arguments))
 
 
 def _argument(kernel: LoopKernel, name: str, written: frozenset[str]) -> Parameter:

@@ -206,12 +206,19 @@ class Parameter:
     type: str
     is_array: bool
     is_written: bool
+    is_exchanged: bool = False
+    """Whether work-items of a group read there what others have written."""
 
     @property
     def text(self) -> str:
-        """The declaration."""
+        """The declaration.
+
+        What is exchanged is not ``restrict``: to a compiler that says that no other work-item writes there, so that it may read before a
+        barrier what it is to read after it (seen on a GPU).
+        """
         constant = "" if self.is_written else " const"
-        return f"__global {self.type}{constant} *__restrict__ {self.name}" if self.is_array else f"{self.type}{constant} {self.name}"
+        restrict = "" if self.is_exchanged else "__restrict__ "
+        return f"__global {self.type}{constant} *{restrict}{self.name}" if self.is_array else f"{self.type}{constant} {self.name}"
 
 
 @dataclass(frozen=True)

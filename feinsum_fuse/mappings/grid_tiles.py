@@ -29,7 +29,7 @@ BLOCK = 16
 """Iterations of the reduction in a block, of which work-items of two axes fetch what they need of operands that lie along it."""
 WINDOW_BLOCK = 2 * BLOCK
 """The same at least of reductions that shift windows: copies of windows are cut by work-items less evenly."""
-BUSY = 8
+PARTS_OF_A_UNIT = 8
 """One of so many work-items that a unit may have is enough, where each has several sums that do not wait for one another."""
 CLEARLY = 0.9
 """Part of what another second axis lets fetch from which on it is taken: the first lies nearest to the neighbours in memory."""
@@ -82,7 +82,7 @@ class GridTile:
         """Whether there are not enough work-items for all units even where each has the fewest rows: then their groups are small, too."""
         held = {self.rows: LEAST_SUMS, self.lane: self.lanes * self.piece, self.across: sides}
         groups = prod(-(-self.sizes[v] // held.get(v, 1)) for v in self.einsum.output_variables)
-        return groups * sides * self.lanes < self.plan.target.units * (self.plan.target.items_a_unit // BUSY)
+        return groups * sides * self.lanes < self.plan.target.units * (self.plan.target.items_a_unit // PARTS_OF_A_UNIT)
 
     @property
     def is_worth_while(self) -> bool:
@@ -180,7 +180,7 @@ class GridTile:
     def _is_enough(self, down: int) -> bool:
         """Whether each unit has as many work-items as let it go on while some of them wait."""
         target, groups = self.plan.target, self._groups(down)
-        return groups >= target.units and groups * self.lanes * self.sides >= target.units * (target.items_a_unit // BUSY)
+        return groups >= target.units and groups * self.lanes * self.sides >= target.units * (target.items_a_unit // PARTS_OF_A_UNIT)
 
     def _groups(self, down: int) -> int:
         held = dict.fromkeys(self.einsum.output_variables, 1) | self._tile(down, 1)

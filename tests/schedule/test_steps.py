@@ -56,7 +56,7 @@ def test_tree_text(script: Script, golden: Callable[[str, str], None]) -> None:
 def test_every_step_class_occurs() -> None:
     """A step class without a script would go untested; those on vectors, masks, blocks and others have tests of their own."""
     used = {type(step).__name__ for script in SCRIPTS for step in script.at((13, 7, 11, 5))[1].steps}
-    apart = ("vector_steps", "prefetch_steps", "skip_steps", "rolling_steps", "block_steps")
+    apart = ("vector_steps", "prefetch_steps", "skip_steps", "rolling_steps", "block_steps", "rounding_steps")
     assert used == {name for name, cls in REGISTRY.items() if not cls.__module__.endswith(apart)}
 
 
