@@ -65,6 +65,8 @@ class Mover:
     scope: tuple[str, ...]
     items: tuple[For, ...] = ()
     """The loops over work-items below the scope, each of which moves its own part."""
+    others: tuple[Touch, ...] = ()
+    """The other accesses that touch it, with the loops around them, which may reach further."""
 
     def statement(
         self, einsum: str, role: StatementRole, value: float | int | None = None, **conditions: tuple[str, ...]
@@ -76,9 +78,7 @@ class Mover:
         there = Place(self.parent.source, tuple(base + step for base, step in zip(self.region.base, steps, strict=True)))
         limits: list[tuple[Affine, ...]] = []
         for axis, name in enumerate(names):
-            inner = self.parent.indices[axis] - self.parent.indices[axis].restricted(self.scope)
-            moved = steps[axis] + (self.region.base[axis].constant - inner.constant)
-            found = moved_limits(self.above, self.scope, Affine(inner.terms), moved)
+            found = self._limits(axis, steps[axis])
             bounds = self._bounds(axis, there.indices[axis], name) if value is None else ()
             limits.append((*found, *(bound for bound in bounds if not found or bound == there.indices[axis])))
         statement = Statement(
@@ -95,6 +95,15 @@ class Mover:
         for loop in reversed(self.items):
             body = (with_body(loop, body),)
         return body
+
+    def _limits(self, axis: int, step: Affine) -> tuple[Affine, ...]:
+        """What limits the elements along an axis that any of the accesses touches: what limits those of each of them."""
+        found: list[tuple[Affine, ...]] = []
+        for above, place in ((self.above, self.parent), *self.others):
+            inner = place.indices[axis] - place.indices[axis].restricted(self.scope)
+            moved = step + (self.region.base[axis].constant - inner.constant)
+            found.append(tuple(moved_limits(above, self.scope, Affine(inner.terms), moved)))
+        return tuple(limit for limit in found[0] if all(limit in other for other in found[1:]))
 
     def _bounds(self, axis: int, index: Affine, name: str) -> tuple[Affine, ...]:
         """Guards that keep an index inside the parent, where its loops alone do not."""
@@ -235,7 +244,9 @@ class CacheRead(Step):
         above, place = accesses[0]
         items = item_loops([around for around, _ in accesses], names) if items else ()
         own = (*names, *(loop.name for loop in items))
-        fetch = Mover(nest, tile, touched, place, items_first(above, names, items), own, items).statement(self.einsums[0], "fetch")
+        others = tuple((items_first(around, names, items), other) for around, other in accesses[1:])
+        mover = Mover(nest, tile, touched, place, items_first(above, names, items), own, items, others)
+        fetch = mover.statement(self.einsums[0], "fetch")
         places = {p for _, p in accesses}
 
         def change(node: NestItem) -> tuple[NestItem, ...]:
