@@ -276,12 +276,12 @@ class _Timing:
         sums = max(cases, key=lambda case: case[0])[1].turned_sums if of.items is None else frozenset()
         turned = 0.0
         for level in self.machine.levels[1:]:
-            lines = [(id(line.statement), f) for line in block.lines for f in fetched[level.name].get(id(line.statement), ())]
+            lines = [(place, f) for place, line in enumerate(block.lines) for f in fetched[level.name].get(id(line.statement), ())]
             moved[level.name] = sum(f.lines for _, f in lines)
             part = of.share if level.shared else of.own
-            times = [(statement, f.written, seconds_a_line(self.machine, level, f) * f.lines * part) for statement, f in lines]
+            times = [(place, f.written, seconds_a_line(self.machine, level, f) * f.lines * part) for place, f in lines]
             memory[level.name] = sum(seconds for *_, seconds in times)
-            turned = max(turned, sum(seconds for statement, written, seconds in times if written and statement in sums))
+            turned = max(turned, sum(seconds for place, written, seconds in times if written and place in sums))
         if of.items is not None:
             work = sum(part * straight.iteration for part, straight in cases) * block.trips * block.entries
             core = of.items.core(block, self.machine, work, core)

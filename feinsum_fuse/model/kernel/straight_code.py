@@ -476,9 +476,12 @@ class Straight:
 
     @kept_property
     def turned_sums(self) -> frozenset[int]:
-        """Statements (by identity) whose sums come from memory before the loop and go back behind it."""
-        sums = [line for line in self.block.lines if line.statement.reduce is not None and self._is_promoted(line)]
-        return frozenset(id(line.statement) for line in sums if line.statement.target.source not in self.registers)
+        """Which of the block's lines are sums that come from memory before the loop and go back behind it; by their places, since what is
+        found out about a block holds for others that are equal.
+        """
+        sums = [(place, line) for place, line in enumerate(self.block.lines) if line.statement.reduce is not None]
+        held = self.registers
+        return frozenset(place for place, line in sums if self._is_promoted(line) and line.statement.target.source not in held)
 
     def _passes_memory(self, line: CodeLine) -> bool:
         """Whether each iteration stores what it computes, as a function's probe does: of several sums in registers none does."""
