@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from constantdict import constantdict
 
-from ..cascades.terms import Access, Einsum
+from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
@@ -18,7 +18,7 @@ from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
-from .lanes import SCATTERED, fills, is_contiguous, is_read_across, lanes_of, lies_near, possible_lanes
+from .lanes import SCATTERED, fills, is_contiguous, is_picked, is_read_across, lanes_of, possible_lanes
 from .segments import GROUP_POINTS, LEAST_ROWS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -118,17 +118,10 @@ class Branch:
         if row is None or lane != row:
             return []
         read = [a for a in einsum.operands if a.tensor not in self.segment.written]
-        return [a.tensor for a in read if lane in a.variables and not is_contiguous(a, lane) and not self._is_picked(einsum, a)]
-
-    def _is_picked(self, einsum: Einsum, access: Access) -> bool:
-        """Whether lanes along the rows lie so near in an operand that they are picked from whole vectors, and a copy would not save that:
-        each element is used once, or the lanes move a window, which is copied as it lies.
-        """
-        row, cascade = self.rows[einsum.name], self.segment.cascade
-        if self.plan.components.on_items or not lies_near(cascade, access, row, self.plan.width):
-            return False
-        is_window = len(access.indices[-1].terms) > 1 or access.indices[-1].coefficients.get(row, 0) > 1
-        return is_window or einsum.box_points <= prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
+        turned = [a for a in read if lane in a.variables and not is_contiguous(a, lane)]
+        if self.plan.components.on_items:
+            return [a.tensor for a in turned]
+        return [a.tensor for a in turned if not is_picked(self.segment.cascade, einsum, a, row, self.plan.width)]
 
     def _rows(self) -> RowVariables:
         if not self.segment.rows or not self.plan.groups:

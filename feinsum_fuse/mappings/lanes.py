@@ -18,6 +18,9 @@ from .segments import USED_FROM_MEMORY, RowVariables, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
+PICKED = 2.3
+"""What each of the whole vectors costs of which one is picked whose lanes lie as many elements apart: it is loaded, mixed in, and its line
+comes in later than those of a row that is read from end to end."""
 SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
 
@@ -96,6 +99,9 @@ def cost_of(
         if lane not in access.variables or (lane == rows.get(einsum.name) if access.tensor in turned else is_contiguous(access, lane)):
             continue
         moved = MOVED * _moved(segment, einsum, access, lane, rows, tile)
+        is_read = lane == rows.get(einsum.name) and access.tensor not in segment.written
+        if is_read and not _moves_window(access, lane) and is_picked(segment.cascade, einsum, access, lane, width):
+            moved = min(moved, vectors * PICKED * step_of(segment.cascade, access, lane))
         if einsum.is_copy and any(is_contiguous(access, v) for v in einsum.output_variables):
             moved = vectors * width.bit_length()  # a block is transposed in registers
         cost += min(vectors * width, moved)
@@ -228,9 +234,19 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
     return False
 
 
-def lies_near(cascade: Cascade, access: Access, lane: str, width: int) -> bool:
-    """Whether lanes lie a few elements apart in a row-major array, so that vectors of them are picked from as many whole ones."""
-    return is_near(step_of(cascade, access, lane), width)
+def is_picked(cascade: Cascade, einsum: Einsum, access: Access, lane: str, width: int) -> bool:
+    """Whether lanes lie a few elements apart in a row-major array, so that vectors of them are picked from as many whole ones, and a copy
+    would not save that: each element is used once, or the lanes move a window, which is copied as it lies.
+    """
+    if not is_near(step_of(cascade, access, lane), width):
+        return False
+    once = einsum.box_points <= prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
+    return once or _moves_window(access, lane)
+
+
+def _moves_window(access: Access, lane: str) -> bool:
+    """Whether neighbouring lanes read overlapping windows, or windows of the same row."""
+    return len(access.indices[-1].terms) > 1 or access.indices[-1].coefficients.get(lane, 0) > 1
 
 
 def step_of(cascade: Cascade, access: Access, lane: str) -> int:

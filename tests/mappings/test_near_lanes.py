@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.mapping import Storage, Temporal
+from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.default_mapping import default_spec
 
@@ -25,6 +25,19 @@ def test_short_rows_are_picked_from_vectors(columns: int) -> None:
     """Of longer ones than half a vector of eight a tile is turned near by."""
     spec = default_spec(ff.cascade(["Z[m] = X[m, k]"], sizes={"M": 100_000, "K": columns}))
     assert copied(spec) == (set() if columns <= 4 else {"X"})
+
+
+def lanes(spec: Spec) -> set[str]:
+    """The variables whose values are lanes."""
+    return {str(node.rank_variable) for node in nodes(spec) if isinstance(node, Spatial) and node.component == "Lane"}
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+def test_short_dot_products_are_lanes(columns: int) -> None:
+    """Several operands with short rows are picked from as well, where that is cheaper than number by number."""
+    spec = default_spec(ff.cascade(["Z[m] = X[m, k] * Y[m, k]"], sizes={"M": 100_000, "K": columns}))
+    assert copied(spec) == set()
+    assert lanes(spec) == ({"m"} if columns <= 3 else set())
 
 
 @pytest.mark.parametrize(("step", "text"), [(2, "O[c, p] = max(I[c, H: 2*p + r])"), (4, "O[c, p] = I[c, H: 4*p + r] * W[r]")])
