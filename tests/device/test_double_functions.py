@@ -48,6 +48,10 @@ def places(name: str) -> Doubles:
         case "tanh":
             halves = (np.arange(0, 64) + 0.5) * np.log(2.0) / 2
             one = np.concatenate([sizes, near(halves, random), near(np.array([19.0, 22.0]), random), random.uniform(0, 23, COUNT)])
+        case "sin" | "cos":
+            quarters = np.arange(1, 1 << 20, 97) * (np.pi / 2)
+            ends = np.array([np.pi / 4, 1647099.0, 1e-8])
+            one = np.concatenate([sizes, near(quarters, random), near(ends, random), random.uniform(0, 2e6, COUNT), random.uniform(0, 7, COUNT)])
         case _:
             one = np.concatenate([sizes, near(np.ones(1), random), random.uniform(0, 6.2, COUNT), random.uniform(0.9, 1.5, COUNT)])
     return np.concatenate([one, -one])
@@ -64,13 +68,15 @@ def long_erf(x: Doubles) -> NDArray[np.longdouble]:
     return np.copysign(np.exp(-size * size) * 2 / np.sqrt(pi) * total, x)
 
 
-PROMISED = {"exp": 2, "log": 2, "tanh": 4, "erf": 3}
+PROMISED = {"exp": 2, "log": 2, "tanh": 4, "erf": 3, "sin": 4, "cos": 4}
 """Units in the last place that the functions' own texts state; the table's bounds hold for float32, too."""
 EXACT: dict[str, Callable[..., NDArray[np.longdouble]]] = {
     "exp": lambda x: np.exp(x.astype(LONG)),
     "log": lambda x: np.log(x.astype(LONG)),
     "tanh": lambda x: np.tanh(x.astype(LONG)),
     "erf": long_erf,
+    "sin": lambda x: np.sin(x.astype(LONG)),
+    "cos": lambda x: np.cos(x.astype(LONG)),
 }
 
 

@@ -121,3 +121,40 @@ static inline VECTOR NAME(VECTOR x)
   return {_SIGNED.format("size < 1.0 ? x + x * p : large")};
 }}"""
 """Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
+
+_TURNED = """
+  /* Beyond, and where there is no number, the quarters are more than what follows tells apart. */
+  INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffffffffffff) <= 1647099.0);
+  if (ANY(beyond)) return EACH({function});
+  /* x = n pi/2 + r, with pi/2 in four parts, of which n times one of the first three is exact; n is below 2^20. */
+  VECTOR k = x * 0.6366197723675814 + 6755399441055744.0;
+  INTS n = as_INTS(k){shift};
+  k = k - 6755399441055744.0;
+  VECTOR r = x - k * 1.5707963267341256 - k * 6.077100506303966e-11 - k * 2.0222662487111665e-21 - k * 8.4784276603689e-32, square = r * r;
+  VECTOR p = 1.5896811829081528e-10;
+  p = p * square - 2.5050758384975978e-08;
+  p = p * square + 2.7557313693577104e-06;
+  p = p * square - 0.00019841269829812394;
+  p = p * square + 0.008333333333322418;
+  p = p * square - 0.16666666666666632;
+  VECTOR q = -1.1358525208067872e-11;
+  q = q * square + 2.0875700628463842e-09;
+  q = q * square - 2.755731417776405e-07;
+  q = q * square + 2.4801587288846537e-05;
+  q = q * square - 0.001388888888887305;
+  q = q * square + 0.041666666666666595;
+  VECTOR turned = (n & 1) != 0 ? 1.0 - (0.5 * square - square * square * q) : r + r * (square * p);
+  turned = as_VECTOR(as_INTS(turned) ^ ((n & 2) << 62));"""
+
+DOUBLE_SIN = f"""
+static inline VECTOR NAME(VECTOR x)
+{{{_TURNED.format(function="sin", shift="")}
+  return x == 0.0 ? x : turned;
+}}"""
+"""Within 4 units in the last place: of what is left of x beyond multiples of pi/2, polynomials on +-pi/4."""
+DOUBLE_COS = f"""
+static inline VECTOR NAME(VECTOR x)
+{{{_TURNED.format(function="cos", shift=" + 1")}
+  return turned;
+}}"""
+"""Within 4 units in the last place: the sine of x + pi/2, which is not added."""

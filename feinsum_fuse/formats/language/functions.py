@@ -14,7 +14,7 @@ import numpy as np
 from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
-from .double_functions import DOUBLE_ERF, DOUBLE_EXP, DOUBLE_LOG, DOUBLE_TANH
+from .double_functions import DOUBLE_COS, DOUBLE_ERF, DOUBLE_EXP, DOUBLE_LOG, DOUBLE_SIN, DOUBLE_TANH
 from .error_function import erf
 from .vector_functions import (
     COS,
@@ -174,8 +174,8 @@ _ROWS = (
         is_finite=True,
         cycles=(0.5, 0.5),
     ),
-    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, own_ulps=4, is_periodic=True),
-    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, own_ulps=4, is_periodic=True),
+    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, own_double=DOUBLE_SIN, own_ulps=4, is_periodic=True),
+    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, own_double=DOUBLE_COS, own_ulps=4, is_periodic=True),
     *(
         _function(
             name,
