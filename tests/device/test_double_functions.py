@@ -51,7 +51,8 @@ def places(name: str) -> Doubles:
         case "sin" | "cos":
             quarters = np.arange(1, 1 << 20, 97) * (np.pi / 2)
             ends = np.array([np.pi / 4, 1647099.0, 1e-8])
-            one = np.concatenate([sizes, near(quarters, random), near(ends, random), random.uniform(0, 2e6, COUNT), random.uniform(0, 7, COUNT)])
+            uniform = [random.uniform(0, end, COUNT) for end in (7, 2e6)]
+            one = np.concatenate([sizes, near(quarters, random), near(ends, random), *uniform])
         case _:
             one = np.concatenate([sizes, near(np.ones(1), random), random.uniform(0, 6.2, COUNT), random.uniform(0.9, 1.5, COUNT)])
     return np.concatenate([one, -one])
