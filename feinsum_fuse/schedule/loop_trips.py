@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import compress, product
+from typing import TypeVar
 
 import numpy as np
 
 from ..formats.affine import Affine
 from .tree.nest import For
+
+_Figure = TypeVar("_Figure")
 
 MOST_POINTS = 4096
 """Combinations of outer iterations that an average is taken over."""
@@ -29,7 +32,7 @@ def average_trips(loop: For, above: Sequence[For]) -> float:
     if key not in _AVERAGES:
         if len(_AVERAGES) == MOST_AVERAGES:
             _AVERAGES.clear()
-        _AVERAGES[key] = (loop, *above), _average(*outer_loop(loop), space_of(loop.limiting - {loop.name}, above))
+        _AVERAGES[key] = (loop, *above), _asked(_average, loop, above)
     return _AVERAGES[key][1]
 
 
@@ -41,7 +44,13 @@ def trips(loop: For, above: Sequence[For]) -> tuple[int, ...]:
     """Iterations of a loop for each combination of iterations of those above that decide on it."""
     if loop.extent is None or not loop.limits:
         return (loop.extent or 1,)
-    return _iterations(*outer_loop(loop), space_of(loop.limiting - {loop.name}, above))
+    return _asked(_iterations, loop, above)
+
+
+def _asked(figure: Callable[[int, tuple[_Row, ...], tuple[_Outer, ...]], _Figure], loop: For, above: Sequence[For]) -> _Figure:
+    """A figure of a loop inside those above."""
+    outer, places = _numbered(space_of(loop.limiting - {loop.name}, above))
+    return figure(loop.extent or 1, _rows(loop.limits, places, loop.name), outer)
 
 
 OuterLoop = tuple[str, int, tuple[Affine, ...]]
@@ -71,40 +80,70 @@ def space_of(names: Collection[str], above: Sequence[For]) -> tuple[OuterLoop, .
     return tuple([outer_loop(loop) for loop in above if loop.name in chosen])
 
 
-@lru_cache(maxsize=512)
-def _average(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...]) -> float:
-    """Iterations of a loop of this name on average: the blocks of a kernel ask for the same loops again and again."""
-    counts = _iterations(name, extent, limits, space)
+def counted(loops: tuple[OuterLoop, ...], space: tuple[OuterLoop, ...]) -> Counter[tuple[int, ...]]:
+    """Iterations of each of some loops -> for how many combinations of outer iterations it is so many."""
+    outer, places = _numbered(space)
+    return _counted(tuple([(extent, _rows(limits, places, name)) for name, extent, limits in loops]), outer)
+
+
+_Row = tuple[int, int, tuple[tuple[int, int], ...]]
+"""A limit in which loops have numbers for names: its constant, the loop's own factor, and those of the outer loops that move it."""
+_Outer = tuple[int, tuple[_Row, ...]]
+"""An outer loop: its extent, and its limits as rows of outer loops alone."""
+
+
+def _numbered(space: tuple[OuterLoop, ...]) -> tuple[tuple[_Outer, ...], dict[str, int]]:
+    """Outer loops without their names, so that what is kept of some holds for others: tiles are set, computed and stored alike."""
+    places = {name: place for place, (name, _, _) in enumerate(space)}
+    return tuple([(extent, _rows(limits, places, "")) for _, extent, limits in space]), places
+
+
+def _rows(limits: tuple[Affine, ...], places: Mapping[str, int], own: str) -> tuple[_Row, ...]:
+    """Limits in terms of these places; variables without one are 0."""
+    rows = []
+    for terms, constant in limits:
+        factor, moved = 0, []
+        for name, by in terms:
+            if name == own:
+                factor = by
+            elif name in places:
+                moved.append((places[name], by))
+        rows.append((constant, factor, tuple(sorted(moved))))
+    return tuple(rows)
+
+
+@lru_cache(maxsize=1024)
+def _average(extent: int, limits: tuple[_Row, ...], space: tuple[_Outer, ...]) -> float:
+    """Iterations of a loop on average: the blocks of a kernel ask for the same loops again and again."""
+    counts = _iterations(extent, limits, space)
     return sum(counts) / len(counts)
 
 
 @lru_cache(maxsize=256)
-def counted(loops: tuple[OuterLoop, ...], space: tuple[OuterLoop, ...]) -> Counter[tuple[int, ...]]:
-    """Iterations of each of some loops -> for how many combinations of outer iterations it is so many."""
+def _counted(loops: tuple[tuple[int, tuple[_Row, ...]], ...], space: tuple[_Outer, ...]) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(_iterations(*loop, space) for loop in loops), strict=True))
 
 
 @lru_cache(maxsize=512)
-def _iterations(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...]) -> tuple[int, ...]:
-    """Iterations of a loop of this name for each combination of outer iterations that runs: those of many as a sample."""
-    sampled = [_sampled(outer, len(space)) for _, outer, _ in space]
+def _iterations(extent: int, limits: tuple[_Row, ...], space: tuple[_Outer, ...]) -> tuple[int, ...]:
+    """Iterations of a loop for each combination of outer iterations that runs: those of many as a sample."""
+    sampled = [_sampled(outer, len(space)) for outer, _ in space]
     if math.prod(map(len, sampled)) <= FEW_POINTS:
-        return _one_by_one(name, extent, limits, space, list(product(*sampled)))
-    return _at_once(name, extent, limits, space)
+        return _one_by_one(extent, limits, space, list(product(*sampled)))
+    return _at_once(extent, limits, space)
 
 
 def _one_by_one(
-    name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...], points: Sequence[tuple[int, ...]]
+    extent: int, limits: tuple[_Row, ...], space: tuple[_Outer, ...], points: Sequence[tuple[int, ...]]
 ) -> tuple[int, ...]:
     """The same for these combinations of outer iterations."""
-    names = [outer for outer, _, _ in space]
     runs = [True] * len(points)
-    for limit in {limit for _, _, limits in space for limit in limits}:
-        runs = [inside and value >= 0 for inside, value in zip(runs, _values(limit, names, points), strict=True)]
+    for row in {row for _, rows in space for row in rows}:
+        runs = [inside and value >= 0 for inside, value in zip(runs, _values(row, points), strict=True)]
     running = list(compress(points, runs)) or points
     low, high = [0] * len(running), [extent - 1] * len(running)
-    for limit in limits:
-        factor, rests = limit.coefficients.get(name, 0), _values(limit, names, running)
+    for row in limits:
+        factor, rests = row[1], _values(row, running)
         if factor > 0:
             low = [max(least, -(rest // factor)) for least, rest in zip(low, rests, strict=True)]
         elif factor < 0:
@@ -114,23 +153,21 @@ def _one_by_one(
     return tuple([max(0, most - least + 1) for least, most in zip(low, high, strict=True)])
 
 
-def _values(limit: Affine, names: Sequence[str], points: Sequence[tuple[int, ...]]) -> list[int]:
-    """What a limit is at these combinations of iterations of the loops with these names; other variables are 0."""
-    values = [limit.constant] * len(points)
-    for name, factor in limit.terms:
-        if name in names:
-            position = names.index(name)
-            values = [value + factor * point[position] for value, point in zip(values, points, strict=True)]
+def _values(row: _Row, points: Sequence[tuple[int, ...]]) -> list[int]:
+    """What a limit is at these combinations of outer iterations, the loop itself standing at 0."""
+    constant, _, moved = row
+    values = [constant] * len(points)
+    for place, factor in moved:
+        values = [value + factor * point[place] for value, point in zip(values, points, strict=True)]
     return values
 
 
-def _at_once(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[OuterLoop, ...]) -> tuple[int, ...]:
+def _at_once(extent: int, limits: tuple[_Row, ...], space: tuple[_Outer, ...]) -> tuple[int, ...]:
     """The same for all combinations, or a sample of them."""
     grid, runs = _combinations(space)
     low, high = np.zeros((), int), np.full((), extent - 1)
-    for limit in limits:
-        factor = limit.coefficients.get(name, 0)
-        rest = limit.constant + sum(f * grid[outer] for outer, f in limit.terms if outer in grid)
+    for constant, factor, moved in limits:
+        rest = constant + sum(by * grid[place] for place, by in moved)
         if factor > 0:
             low = np.maximum(low, -(rest // factor))
         elif factor < 0:
@@ -141,14 +178,13 @@ def _at_once(name: str, extent: int, limits: tuple[Affine, ...], space: tuple[Ou
 
 
 @lru_cache(maxsize=64)
-def _combinations(space: tuple[OuterLoop, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _combinations(space: tuple[_Outer, ...]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """The iterations of each outer loop along an axis of its own, and which combinations of them are inside the limits of all."""
-    sampled = [np.array(_sampled(extent, len(space))) for _, extent, _ in space]
-    axes = np.ix_(*sampled)
-    grid = dict(zip((name for name, _, _ in space), axes, strict=True))
+    sampled = [np.array(_sampled(extent, len(space))) for extent, _ in space]
+    grid = np.ix_(*sampled)
     runs = np.ones([len(one) for one in sampled], bool)
-    for limit in {limit for _, _, limits in space for limit in limits}:
-        runs &= limit.constant + sum((f * grid[name] for name, f in limit.terms if name in grid), np.array(0)) >= 0
+    for constant, _, moved in {row for _, rows in space for row in rows}:
+        runs &= constant + sum((by * grid[place] for place, by in moved), np.array(0)) >= 0
     return grid, runs if runs.any() else np.ones_like(runs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -33,42 +34,47 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     limits = {limit for loop in inner if loop.limits for limit in loop.limits if not names.isdisjoint(limit.variables)}
     if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
-    extents = tuple(sorted({loop.name: 1 if loop.name in lanes else loop.extent or 1 for loop in inner}.items()))
-    return _longest(sizes, tuple(sorted(limits)), extents, threads, parts) or even
+    extents = {loop.name: 1 if loop.name in lanes else loop.extent or 1 for loop in inner}
+    places = {name: place for place, (name, _) in enumerate(sizes)}
+    rows = tuple([_row(limit, places, extents) for limit in sorted(limits)])
+    return _longest(tuple([size for _, size in sizes]), rows, threads, parts) or even
+
+
+_Row = tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+"""A limit in which group loops have numbers for names: its constant, their factors, and the factor and further iterations of each loop
+inside that moves it."""
+
+
+def _row(limit: Affine, places: Mapping[str, int], extents: Mapping[str, int]) -> _Row:
+    """A limit without the names of loops, which differ from block to block."""
+    groups = tuple([(places[name], factor) for name, factor in limit.terms if name in places])
+    turning = [(factor, extents[name] - 1) for name, factor in limit.terms if name not in places and extents.get(name, 1) > 1]
+    return limit.constant, groups, tuple(sorted(turning))
 
 
 @lru_cache(maxsize=256)
-def _longest(
-    sizes: tuple[tuple[str, int], ...],
-    limits: tuple[Affine, ...],
-    extents: tuple[tuple[str, int], ...],
-    threads: int,
-    parts: tuple[int, int],
-) -> float:
+def _longest(sizes: tuple[int, ...], limits: tuple[_Row, ...], threads: int, parts: tuple[int, int]) -> float:
     """How many times an even share the busiest thread has of the work of such groups: the blocks of a kernel ask for the same ones; 0 where
     there is none.
     """
-    work = _work(sizes, limits, extents)
+    work = _work(sizes, limits)
     return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else 0.0
 
 
-def _work(sizes: tuple[tuple[str, int], ...], limits: tuple[Affine, ...], extents: tuple[tuple[str, int], ...]) -> tuple[float, ...]:
+def _work(sizes: tuple[int, ...], limits: tuple[_Row, ...]) -> tuple[float, ...]:
     """The part of a whole group's iterations that each group has, in the order in which groups start.
 
     Limits that move with the same group loops are those of one index, written at several loops: the one that leaves least decides.
     """
-    grid = dict(zip((name for name, _ in sizes), np.ix_(*(np.arange(n) for _, n in sizes)), strict=True))
-    known = dict(extents)
-    least: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
-    for limit in limits:
-        spare = limit.constant + sum(factor * grid[name] for name, factor in limit.terms if name in grid)
-        turning = [(factor, known.get(name, 1) - 1) for name, factor in limit.terms if name not in grid and known.get(name, 1) > 1]
+    grid = np.ix_(*map(np.arange, sizes))
+    least: dict[tuple[tuple[int, int], ...], np.ndarray] = {}
+    for constant, groups, turning in limits:
+        spare = constant + sum(factor * grid[place] for place, factor in groups)
         each = math.gcd(*(factor for factor, _ in turning)) or 1
         low, high = (sum(side(0, factor * times) for factor, times in turning) for side in (min, max))
         part = np.clip(((high + spare) // each + 1) / ((high - low) // each + 1), 0, 1)
-        key = tuple((name, factor) for name, factor in limit.terms if name in grid)
-        least[key] = np.minimum(least.get(key, part), part)
-    every = np.ones([n for _, n in sizes])
+        least[groups] = np.minimum(least.get(groups, part), part)
+    every = np.ones(sizes)
     for part in least.values():
         every = every * part
     return tuple(every.ravel().tolist())
