@@ -66,8 +66,8 @@ class GridTile:
 
     def _lanes(self) -> int:
         """Work-items along the neighbours, a power of two where they are many."""
-        pieces = self.sizes[self.lane] // self.piece
-        return -(-self.sizes[self.lane] // self.piece) if self.has_own_rows else 1 << (max(1, pieces).bit_length() - 1)
+        size = self.sizes[self.lane]
+        return -(-size // self.piece) if self.has_own_rows else 1 << (max(1, size // self.piece).bit_length() - 1)
 
     def _sides(self, most: int) -> int:
         """Work-items along the second axis: as many as there may be, or a few less if fewer of them idle then."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from math import isqrt, prod
+from math import prod
 
 import numpy as np
 
@@ -24,20 +24,17 @@ from ...cascades.rewriting.interleaving import Interleave
 from ...cascades.rewriting.intermediates import without_doubles
 from ...cascades.rewriting.online import Online
 from ...cascades.rewriting.packing import Pack, Unpack
-from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.rewriting.triangle import Triangle, symmetries
-from ...cascades.terms import Access, Einsum
+from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...lowering.branch import runs_over_variables
 from ...lowering.implied_steps import NEAR_BLOCKS
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from ..components import items_of
-from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, is_read_across, kept_bytes, reduced_in_order
-from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
+from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, kept_bytes, reduced_in_order
+from ..segments import GROUP_POINTS, LEAST_ROWS
+from .reduction_parts import SAVED_TRAFFIC, elements_of, split_of
 
-SAVED = 4
-"""How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 FEWER = 2
 """How many times fewer operations a contraction in steps must take, whose intermediates are written and read again: multiplications, and
 the store of each element of the result, which is the same either way."""
@@ -86,7 +83,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         half = _halved(cascade, einsum, target)
         cascade = half.apply(cascade) if half is not None else cascade
     for einsum in cascade.einsums:
-        split = _split(cascade, einsum, target)
+        split = split_of(cascade, einsum, target)
         cascade = split.apply(cascade) if split is not None else cascade
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
@@ -225,7 +222,7 @@ def cost_along(einsum: Einsum, variable: str, width: int, read: float, written: 
     size = einsum.sizes[variable]
     assert isinstance(size, int)
     moved = [(a, c) for a, c in ((einsum.output, written), *((a, read) for a in einsum.operands)) if variable in a.variables]
-    apart = sum(c * _elements(einsum, a) for a, c in moved if not is_contiguous(a, variable))
+    apart = sum(c * elements_of(einsum, a) for a, c in moved if not is_contiguous(a, variable))
     return lanes_for_each(size, width) + apart / einsum.box_points
 
 
@@ -243,7 +240,7 @@ def _are_small(after: Cascade, before: Cascade) -> bool:
     """Whether the intermediates of a contraction are little beside the largest input."""
     elements = {name: prod(after.fixed_shape(name)) for name in after.tensors}
     made = sum(count for name, count in elements.items() if name not in before.tensors)
-    return SAVED * made <= max((elements[name] for name in after.inputs), default=0)
+    return SAVED_TRAFFIC * made <= max((elements[name] for name in after.inputs), default=0)
 
 
 def multiplications(einsum: Einsum) -> int:
@@ -267,7 +264,7 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
     if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum, target)):
         return half
     after = half.apply(cascade)
-    if _split(after, after.einsums[cascade.einsums.index(einsum)], target) is not None:
+    if split_of(after, after.einsums[cascade.einsums.index(einsum)], target) is not None:
         return half
     # Groups take columns. Loops end early and do not start late, so that the rows below the diagonal are those to be left out.
     return Triangle(half.einsum, half.second, half.first)
@@ -360,8 +357,8 @@ def _small(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         variables = access.variables
         if columns not in variables or variables[-1] == columns or any(index.bare is None for index in access.indices):
             continue
-        size = _elements(einsum, access) * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
-        rows = einsum.box_points // _elements(einsum, access)
+        size = elements_of(einsum, access) * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
+        rows = einsum.box_points // elements_of(einsum, access)
         if len(set(variables)) == len(access.indices) and size <= target.nearest_cache_bytes and rows >= USED * target.groups:
             kept = [v for v in variables if v in einsum.output_variables and v != columns]
             found.append(Pack(einsum.name, position, (*kept, *(v for v in variables if v in einsum.reduction_variables), columns)))
@@ -376,12 +373,12 @@ def _unpacking(cascade: Cascade, einsum: Einsum, target: Target) -> Unpack | Non
     memory is read from end to end.
     """
     columns = einsum.output.indices[-1].bare if einsum.output.indices else None
-    access = max(einsum.operands, key=lambda a: _elements(einsum, a), default=None)
+    access = max(einsum.operands, key=lambda a: elements_of(einsum, a), default=None)
     if columns is None or not access or not access.variables or einsum.guards or not stands_alone(cascade, einsum):
         return None
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     outputs = prod(sizes[v] for v in einsum.output_variables)
-    elements, last = _elements(einsum, access), access.variables[-1]
+    elements, last = elements_of(einsum, access), access.variables[-1]
     size = elements * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
     if last in (columns, *einsum.reduction_variables) or outputs >= elements or size <= target.units * target.core_cache_bytes:
         return None
@@ -412,98 +409,3 @@ def _is_product_of_inputs(cascade: Cascade, einsum: Einsum) -> bool:
         return False
     computed = {other.output.tensor for other in cascade.einsums if not other.is_copy}
     return not any(access.tensor in computed for access in einsum.operands)
-
-
-def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
-    """How to split a reduction of this Einsum, if that gains something."""
-    most = target.groups
-    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
-    reduced = {v: sizes[v] for v in einsum.reduction_variables if sizes[v] >= most}
-    least = most * (GROUP_POINTS_OF_ITEMS if target.lanes_are_items else GROUP_POINTS)
-    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < least:
-        return None
-    variable = _parted(einsum, reduced)
-    outputs = prod(sizes[v] for v in einsum.output_variables) * np.dtype(einsum.accumulate).itemsize
-    parts = _parts_of_rows(cascade, einsum, target)
-    if 1 < parts <= sizes[variable] and SAVED * 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
-        return SplitReduction(einsum.name, variable, _balanced(einsum, target, parts))
-    groups, row = 1, None
-    if einsum.output_variables:
-        along = {v: min(most, -(-sizes[v] // _least_rows(einsum, v, target))) for v in einsum.output_variables}
-        row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
-        groups = min(most, along[row] * prod(sizes[v] for v in einsum.output_variables if v != row and _is_problem(einsum, v)))
-    if _traffic(cascade, einsum, row, groups) >= SAVED * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
-        return SplitReduction(einsum.name, variable, _balanced(einsum, target, most))
-    for parts in (most, -(-most // groups)) if 2 * groups <= most else ():
-        if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
-            return SplitReduction(einsum.name, variable, _balanced(einsum, target, parts))
-    return None
-
-
-def _balanced(einsum: Einsum, target: Target, parts: int) -> int:
-    """So many parts of a reduction, or fewer, so that combining them takes no longer than each of them, where work-items do both.
-
-    A work-item goes through a part, and then through the parts, one after another. The work-items of a group share a part whose numbers lie
-    together, and the parts where all of them are of one number.
-    """
-    if not target.lanes_are_items:
-        return parts
-    points = prod(n for v in einsum.reduction_variables if isinstance(n := einsum.sizes[v], int))
-    along = any(is_contiguous(access, v) for access in einsum.operands for v in einsum.output_variables)
-    return max(2, min(parts, isqrt(points if along or not einsum.output_variables else points // items_of(target))))
-
-
-def _parted(einsum: Einsum, sizes: Mapping[str, int]) -> str:
-    """Which of these variables to cut into parts: that of which parts of what is gone through once are whole slices, else the longest."""
-    once = next((access for access in einsum.operands if set(access.variables) == set(einsum.variables)), None)
-    axes = [v for index in once.indices for v in index.variables] if once is not None else []
-    return min(sizes, key=lambda v: (axes.index(v) if v in axes else 0, -sizes[v]))
-
-
-def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
-    """Of an output's rows a group takes so many at least: few, where each is work and has a part of its own of most that is read."""
-    rows = einsum.sizes[variable]
-    assert isinstance(rows, int)
-    together = any(is_contiguous(access, variable) for access in einsum.operands)
-    if target.lanes_are_items:
-        # The work-items of a group add up a row together, or have a row each where neighbours lie together.
-        return items_of(target) if together else 1
-    if together:
-        return LEAST_ROWS
-    own, every = (
-        sum(_elements(einsum, access) for access in einsum.operands if (variable in access.variables) is mine) for mine in (True, False)
-    )
-    enough = -(-GROUP_POINTS * rows // einsum.box_points)
-    # What every group reads again should not be more than its own part.
-    return max(1, min(LEAST_ROWS, max(enough, -(-every * rows // max(1, own)))))
-
-
-def _elements(einsum: Einsum, access: Access) -> int:
-    """How many elements of an operand an Einsum reads."""
-    return prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
-
-
-def _is_problem(einsum: Einsum, variable: str) -> bool:
-    """Whether each value of an output's variable is a problem of its own, of which nothing lies beside others."""
-    touched = (*einsum.operands, einsum.output)
-    return all(variable in access.variables and not is_contiguous(access, variable) for access in touched)
-
-
-def _parts_of_rows(cascade: Cascade, einsum: Einsum, target: Target) -> int:
-    """Into how many parts to split a reduction so that every group reads whole rows of an operand; 1 for none."""
-    if not einsum.output_variables or any(access.tensor in cascade.intermediates for access in einsum.operands):
-        return 1
-    row = max(einsum.output_variables, key=lambda v: is_read_across(cascade, einsum, v, target))
-    if not is_read_across(cascade, einsum, row, target):
-        return 1
-    problems = prod(n for v in einsum.output_variables if v != row and _is_problem(einsum, v) and isinstance(n := einsum.sizes[v], int))
-    return -(-target.groups // problems)
-
-
-def _traffic(cascade: Cascade, einsum: Einsum, along: str | None, groups: int) -> int:
-    """Bytes of operands that groups read, each a part of the variable ``along``: all of what it does not index."""
-
-    def size(access: Access) -> int:
-        return prod(cascade.fixed_shape(access.tensor)) * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
-
-    return sum(size(access) * (1 if along in access.variables else groups) for access in einsum.operands)
