@@ -9,6 +9,8 @@ from importlib import import_module
 from types import FrameType
 
 INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""What a shell has for a program whose reader went away, 128 and the number of SIGPIPE."""
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """``feinsum-fuse``, or ``python -m feinsum_fuse.cli``: the entry point, and what exit codes mean.
 
-0 ok; 1 the user's input is wrong; 2 usage; 3 a kernel failed or was wrong; 130 interrupted.
+0 ok; 1 the user's input is wrong; 2 usage; 3 a kernel failed or was wrong; 130 interrupted; 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import typer
 
 from .. import Error, __version__, cache_folder
 from ..errors import shown
-from . import INTERRUPTED
+from . import CLOSED_PIPE, INTERRUPTED
 from .console import emit, fail, note
 
 HELP = """Write a cascade of einsums and a LoopTree mapping; get a verified OpenCL kernel, its measured time, and the model's prediction.
 
-Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted.
+Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was wrong, 130 interrupted,
+141 nobody reads the output any more.
 """
 
 VERBS = (
@@ -116,7 +117,14 @@ def main() -> None:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
             note("interrupted")
+        sys.stdout.flush()
         sys.exit(code)
+    except SystemExit as ended:
+        # Where nobody reads any more typer ends itself, with 1.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _discard_output()
+        sys.exit(CLOSED_PIPE)
     except _Refusal as error:
         sys.exit(_usage(error))
     except Error as error:
@@ -124,7 +132,7 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         _discard_output()
-        sys.exit(1)
+        sys.exit(CLOSED_PIPE)
     except OSError as error:
         if error.errno == errno.ENOSPC and error.filename is None:
             _discard_output()

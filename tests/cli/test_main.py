@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cli import options
+from feinsum_fuse.cli import CLOSED_PIPE, options
 from feinsum_fuse.cli.__main__ import VERBS
 from tests.cli.conftest import Invoke
 
@@ -19,7 +20,7 @@ def test_help_names_every_verb_and_the_exit_codes(invoke: Invoke) -> None:
     ended = invoke("--help")
     assert ended.code == 0
     assert all(f"\n  {verb} " in ended.out for verb in VERBS)
-    assert "Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was\n  wrong, 130 interrupted." in ended.out
+    assert "Exit codes: 0 ok, 1 the input is wrong, 2 usage, 3 a kernel failed or was\n  wrong, 130 interrupted, 141 nobody" in ended.out
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -96,6 +97,16 @@ def test_a_reader_that_goes_away_is_no_traceback(root: Path) -> None:
     command = f"{sys.executable} -m feinsum_fuse.cli check {file} --json | head -c 1"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=root)
     assert (answer.stdout, answer.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize("arguments", [["check", "examples/three_matmuls/workload.yaml"], ["check", "--help"], ["--version"]])
+def test_a_closed_pipe_ends_quietly(arguments: list[str], root: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "feinsum_fuse.cli", *arguments]
+    answer = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, cwd=root)
+    os.close(write)
+    assert (answer.returncode, answer.stderr) == (CLOSED_PIPE, "")
 
 
 def test_streams_that_the_caller_closed_are_not_missed(root: Path, tmp_path: Path) -> None:
