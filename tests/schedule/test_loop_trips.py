@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 
 from feinsum_fuse.formats.affine import Affine
-from feinsum_fuse.schedule.loop_trips import OuterLoop, _at_once, _one_by_one, _sampled
+from feinsum_fuse.schedule.loop_trips import OuterLoop, _at_once, _numbered, _one_by_one, _rows, _sampled
 
 
 def test_few_combinations_are_counted_as_many_are() -> None:
@@ -24,4 +24,15 @@ def test_few_combinations_are_counted_as_many_are() -> None:
         limits = tuple(limit([*names, "k", "size"]) for _ in range(random.randint(1, 3)))
         points = list(product(*(_sampled(extent, len(space)) for _, extent, _ in space)))
         extent = random.randint(1, 20)
-        assert _one_by_one("k", extent, limits, space, points) == _at_once("k", extent, limits, space)
+        outer, places = _numbered(space)
+        rows = _rows(limits, places, "k")
+        assert _one_by_one(extent, rows, outer, points) == _at_once(extent, rows, outer)
+
+
+def test_names_make_no_difference() -> None:
+    def asked(own: str, outer: str) -> object:
+        space = ((outer, 5, ()),)
+        numbered, places = _numbered(space)
+        return numbered, _rows((Affine.of({own: -1, outer: -6}, 27),), places, own)
+
+    assert asked("m", "z") == asked("z", "m")
