@@ -51,6 +51,11 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._tell(ended=True)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody is told."""
+        return self._hook is not None
+
     def advance(self, parts: int = 1) -> None:
         """So many more parts are done."""
         if self._hook is not None:

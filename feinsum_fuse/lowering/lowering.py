@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..arguments import HOOK, NOTHING, checked, instance
 from ..cascades.cascade import Cascade
@@ -19,9 +19,10 @@ from ..formats.language.functions import FUNCTIONS
 from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
 from ..formats.opencl import FANOUTS, MEMORIES, FanoutKind, level_of, nearest_space
 from ..formats.spec import Spec, expect_spec
+from ..formats.workload import Workload
 from ..progress import Hook, Stage
 from ..schedule.refusals import ScopeError
-from ..schedule.sameness import Same
+from ..schedule.sameness import KEPT_WORKLOADS, Same
 from ..schedule.schedule import Schedule
 from ..schedule.step import Step
 from ..schedule.steps.explicate import Explicate
@@ -87,10 +88,12 @@ class _Steps:
 
     def add(self, steps: Sequence[Step]) -> list[Step]:
         """Apply further steps; none is left then."""
+        is_heard = self.stage.is_heard
         for step in steps:
             self.nest = step.apply(self.nest)
             self.steps.append(step)
-            self.stage.advance()
+            if is_heard:
+                self.stage.advance()
         return []
 
     def take(self, steps: Iterable[tuple[Step, Nest]]) -> None:
@@ -326,14 +329,16 @@ class Lowering:
 
     def placed(self) -> Iterator[Step]:
         """The steps that realise Storage nodes, outermost first."""
-        nodes = {placed.position: placed.node for b in self.branches for placed in b.path}
-        for position, node in sorted(nodes.items()):
-            if isinstance(node, Storage):
-                below = [b for b in self.branches if any(placed.position == position for placed in b.path)]
-                for tensor in (*node.tensors, *self._parts_of(node)):
-                    users = [b for b in below if b.touches(tensor)]
-                    if users:
-                        yield from self._storage(position, node, tensor, users)
+        nodes: dict[Position, tuple[Storage, list[EinsumBranch]]] = {}
+        for branch in self.branches:
+            for placed in branch.path:
+                if isinstance(placed.node, Storage):
+                    nodes.setdefault(placed.position, (placed.node, []))[1].append(branch)
+        for position, (node, below) in sorted(nodes.items()):
+            for tensor in (*node.tensors, *self._parts_of(node)):
+                users = [b for b in below if b.touches(tensor)]
+                if users:
+                    yield from self._storage(position, node, tensor, users)
 
     def _parts_of(self, node: Storage) -> Iterator[str]:
         """What a softmax held here expands to, where the mapping does not say otherwise."""
@@ -411,11 +416,17 @@ class Lowering:
 
     def _leader(self, at: LoopRef | None) -> LoopRef | None:
         """One name for a loop that several Einsums share."""
+        return at if at is None else self._leaders.get(at, at)
+
+    @cached_property
+    def _leaders(self) -> dict[LoopRef, LoopRef]:
+        """The loops of all Einsums -> the first one of those that are one."""
+        found: dict[LoopRef, LoopRef] = {}
         for members in self._by_loop.values():
             refs = [ref for _, ref in members if ref is not None]
-            if at in refs:
-                return refs[0]
-        return at
+            for ref in refs:
+                found.setdefault(ref, refs[0])
+        return found
 
 
 _ACTIVATIONS = frozenset(["softmax", "relu", "gelu", "silu", "sigmoid", "tanh", "norm", "layernorm", "rmsnorm", "dropout"])
@@ -424,29 +435,41 @@ _NAMES = _ACTIVATIONS | {"mean"} | {f.name for f in FUNCTIONS.values() if f.arit
 
 def warn_of_plain_copies(spec: Spec) -> None:
     """Warn of Einsums that copy their only input under a name such as ``QK_softmax``: AccelForge's files give no operation."""
-    for einsum in spec.workload.einsums:
+    for text in _plain_copies(Same(spec.workload)):
+        warnings.warn(text, SpecWarning, stacklevel=3)
+
+
+@lru_cache(KEPT_WORKLOADS)
+def _plain_copies(workload: Same[Workload]) -> tuple[str, ...]:
+    """What there is to say of a workload's Einsums, once for all of its mappings."""
+    found = []
+    for einsum in workload.value.einsums:
         words = re.split(r"[^a-z]+", einsum.name.lower())
         named = next((word for word in words if word in _NAMES), None)
         plain = einsum.operation.map is None and len(einsum.inputs) == 1 and not einsum.is_copy_operation
         reduces = any(set(einsum.rank_variables) - set(access.rank_variables) for access in einsum.outputs)
         if named and plain and not reduces:
             source = einsum.inputs[0].name
-            warnings.warn(
+            found.append(
                 f"Einsum {einsum.name} has no operation and copies {source}, although its name says {named}. "
-                f'Give it one, for example operations: {{map: "{named}({source})"}}, or is_copy_operation: True.',
-                SpecWarning,
-                stacklevel=3,
+                f'Give it one, for example operations: {{map: "{named}({source})"}}, or is_copy_operation: True.'
             )
+    return tuple(found)
 
 
 def warn_of_unbound_loops(spec: Spec) -> None:
     """Warn if a mapping has loops in space and nothing says of any of them what it is on the device: all run one after another."""
     assert spec.mapping is not None
-    placed = {node.position: node.node for path in spec.mapping.paths() for node in path}
-    nodes = [node for _, node in sorted(placed.items()) if isinstance(node, Spatial)]
     bound = spec.opencl.fanouts if spec.opencl is not None else {}
-    if not nodes or any(key in bound for node in nodes for key in (f"{node.component}.{node.name}", node.component)):
+    placed: dict[Position, Spatial] = {}
+    for found in chain.from_iterable(spec.mapping.paths()):
+        if isinstance(node := found.node, Spatial):
+            if node.component in bound or f"{node.component}.{node.name}" in bound:
+                return
+            placed[found.position] = node
+    if not placed:
         return
+    nodes = [node for _, node in sorted(placed.items())]
     components = list(dict.fromkeys(node.component for node in nodes))
     loops = ", ".join(dict.fromkeys(f"{_variables(node)} over {node.component}" for node in nodes))
     lacking = "there is no opencl key" if spec.opencl is None else f"the opencl key binds {', '.join(bound) or 'no fanout'}"

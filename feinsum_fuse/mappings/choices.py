@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 from ..errors import LoweringError
 
@@ -102,7 +102,7 @@ class Noted:
     def choose(self, choice: Choice[T]) -> T:
         """What the other chooser takes."""
         option = self.rest.choose(choice)
-        self.choices.append(Choice(choice.kind, choice.about, choice.options))
+        self.choices.append(cast("Choice[object]", choice))
         self.taken[choice.name] = option
         return option
 

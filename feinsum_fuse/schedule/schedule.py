@@ -39,8 +39,9 @@ class Schedule:
 
     @classmethod
     def leading_to(cls, nest: Nest, kernel: lp.TranslationUnit, steps: tuple[Step, ...]) -> Schedule:
-        """Steps that are known to make this nest of a kernel: it need not be made again."""
-        schedule = cls(steps)
+        """Steps that are known to make this nest of a kernel: it need not be made again, nor need they be looked at."""
+        schedule = cls()
+        object.__setattr__(schedule, "steps", steps)
         object.__setattr__(schedule, "_made", (kernel, nest))
         return schedule
 

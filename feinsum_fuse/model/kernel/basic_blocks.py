@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
+from constantdict import constantdict
 from pymbolic.primitives import Product
 
 from ...formats.affine import Affine
@@ -30,7 +31,10 @@ PAIR = 2
 """Iterations of a loop over vectors that compilers write out; one of four stays a loop (LLVM's code for TTMc and for a convolution)."""
 
 
-@dataclass(frozen=True)
+_NONE_KNOWN: constantdict[str, int] = constantdict()
+
+
+@dataclass(frozen=True, init=False)
 class CodeLine:
     """One statement of a block, with the loops around it that are written out, and the loop over lanes."""
 
@@ -39,8 +43,20 @@ class CodeLine:
     lane: For | None
     above: tuple[For, ...] = ()
     """The loops that turn."""
-    known: Mapping[str, int] = field(default_factory=dict)
+    known: Mapping[str, int] = _NONE_KNOWN
     """Unrolled loop -> its copies that run in the case that is looked at."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        unrolled: tuple[For, ...],
+        lane: For | None,
+        above: tuple[For, ...] = (),
+        known: Mapping[str, int] = _NONE_KNOWN,
+    ) -> None:
+        # Written out, as for loops: a frozen class's own takes three times as long.
+        own = self.__dict__
+        own["statement"], own["unrolled"], own["lane"], own["above"], own["known"] = statement, unrolled, lane, above, known
 
     @kept_property
     def counts(self) -> dict[str, float]:
@@ -274,20 +290,25 @@ def blocks(nest: Nest, body: Sequence[NestItem], above: tuple[For, ...] = ()) ->
         if is_short_and_contiguous(nest, node):
             straight += [CodeLine(s, (), node, above) for s in node.body if isinstance(s, Statement)]
             continue
-        inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
-        if not node.is_over_groups and all(_is_straight(nest, child) for child in node.body):
-            for child in node.body:
-                if isinstance(child, For) and not is_written_out(nest, child):
-                    inside += [CodeLine(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
-            yield BasicBlock(tuple(inside), (*above, node), is_loop=True)
-        else:
+        if node.is_over_groups or not all(_is_straight(nest, child) for child in node.body):
             yield from blocks(nest, node.body, (*above, node))
+            continue
+        inside = [line for child in node.body for line in _lines(nest, child, (*above, node))]
+        for child in node.body:
+            if isinstance(child, For) and not is_written_out(nest, child):
+                inside += [CodeLine(s, (), child, (*above, node)) for s in child.body if isinstance(s, Statement)]
+        yield BasicBlock(tuple(inside), (*above, node), is_loop=True)
     if straight:
         yield BasicBlock(tuple(straight), above, is_loop=False)
 
 
 def _is_straight(nest: Nest, node: NestItem) -> bool:
-    return bool(list(_lines(nest, node, ()))) or (isinstance(node, For) and is_short_and_contiguous(nest, node))
+    return _has_no_loop(nest, node) or (isinstance(node, For) and is_short_and_contiguous(nest, node))
+
+
+def _has_no_loop(nest: Nest, node: NestItem) -> bool:
+    """Whether a node leaves no loop in the generated code."""
+    return isinstance(node, Statement) or (is_written_out(nest, node) and all(_has_no_loop(nest, child) for child in node.body))
 
 
 def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
@@ -298,27 +319,23 @@ def is_short_and_contiguous(nest: Nest, loop: For) -> bool:
     return all(not s.guards and not s.first and not s.later and stride(nest, s.target, loop.name) == 1 for s in inner)
 
 
-def _lines(
-    nest: Nest, node: NestItem, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None
-) -> Iterator[CodeLine]:
+def _lines(nest: Nest, node: NestItem, above: tuple[For, ...]) -> Iterator[CodeLine]:
     """The straight code of a node; nothing if there is a loop in it."""
+    return _lines_of(node, above) if _has_no_loop(nest, node) else iter(())
+
+
+def _lines_of(node: NestItem, above: tuple[For, ...], unrolled: tuple[For, ...] = (), lane: For | None = None) -> Iterator[CodeLine]:
+    """The straight code of a node without loops."""
     if isinstance(node, Statement):
         yield CodeLine(node, unrolled, lane, above)
-        return
-    if not is_written_out(nest, node):
         return
     if node.binding != "vector":
         unrolled = (*unrolled, node)
     else:
         # Of a block that is transposed one vector stands for a column.
         unrolled, lane = (unrolled if lane is None else (*unrolled, lane)), node
-    parts = []
     for child in node.body:
-        found = list(_lines(nest, child, above, unrolled, lane))
-        if not found:
-            return
-        parts += found
-    yield from parts
+        yield from _lines_of(child, above, unrolled, lane)
 
 
 def in_registers(nest: Nest) -> frozenset[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
@@ -29,8 +30,7 @@ from .store_forwarding import waiting_loads
 from .straight_code import Straight
 
 
-@dataclass(frozen=True)
-class CodeFigures:
+class CodeFigures(NamedTuple):
     """What all entries of a block make the cores do."""
 
     lanes: int
@@ -43,7 +43,7 @@ class CodeFigures:
     """Registers that are stored and loaded again, in one iteration."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class BlockTime:
     """A block of a kernel: seconds of one core in it, and of each level for its lines, if all cores share the work evenly."""
 
@@ -62,6 +62,24 @@ class BlockTime:
     """Seconds in which its stores wait for their lines while the core goes on with what follows."""
     turned: float = 0.0
     """Seconds of the lines of sums that come before its loop and leave behind it, which the loop hides nothing of."""
+
+    def __init__(
+        self,
+        einsum: str,
+        role: str,
+        core: float,
+        memory: dict[str, float],
+        overlap_losses: Mapping[str, float],
+        code: CodeFigures,
+        lines: Mapping[str, float],
+        stretch: float = 1.0,
+        queued: float = 0.0,
+        turned: float = 0.0,
+    ) -> None:
+        # Written out, as for loops: a search makes one for each block of each candidate.
+        own = self.__dict__
+        own["einsum"], own["role"], own["core"], own["memory"], own["overlap_losses"] = einsum, role, core, memory, overlap_losses
+        own["code"], own["lines"], own["stretch"], own["queued"], own["turned"] = code, lines, stretch, queued, turned
 
     @property
     def bound(self) -> str:
@@ -287,8 +305,8 @@ class _Timing:
             core = of.items.core(block, self.machine, work, core)
             memory |= self._of_items(block, of.items, memory, sum(part * straight.loads for part, straight in cases), of.share)
         first, figures = block.lines[0].statement, _code_figures(cases, block)
-        losses = {name: self.machine.variable(f"overlap_loss_{name}", self.machine.figure("overlap_loss")) for name in memory}
         stretch = of.share * self.machine.cores
+        losses = self.machine.overlap_losses
         return BlockTime(first.einsum, first.role, core * of.own, memory, losses, figures, moved, stretch, turned=turned)
 
     def _of_items(self, block: BasicBlock, items: Occupancy, memory: Mapping[str, float], loads: float, share: float) -> dict[str, float]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from constantdict import constantdict
+
 from ...formats.affine import Affine
 from ...number_types import bytes_of
 from ...schedule.loop_trips import average_trips
@@ -26,16 +28,15 @@ UNKNOWN_SIZE = 1 << 60
 """Elements along an axis whose size is not known."""
 
 
-@dataclass(frozen=True)
-class _Visited:
+class _Visited(NamedTuple):
     """Where in a nest lines are counted."""
 
     above: tuple[For, ...] = ()
     times: float = 1.0
     """How often a core comes there; copies of what is written out are not counted."""
-    crowds: Mapping[str, float] = field(default_factory=dict)
+    crowds: Mapping[str, float] = constantdict()
     """Written array -> the part of its lines that others of its rows drive out of their set meanwhile."""
-    copies: Mapping[str, float] = field(default_factory=dict)
+    copies: Mapping[str, float] = constantdict()
     """Loops above that are written out -> their copies, on average."""
 
     def part(self, of: float) -> _Visited:

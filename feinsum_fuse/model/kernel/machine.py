@@ -70,6 +70,12 @@ class Machine:
         """A measured figure, or what is assumed for it."""
         return float(self.arch.variables.get(name, default))
 
+    @cached_property
+    def overlap_losses(self) -> Mapping[str, float]:
+        """Level of memory -> the part of the shorter of core and level that does not overlap with the longer."""
+        usual = self.figure("overlap_loss")
+        return {level.name: self.variable(f"overlap_loss_{level.name}", usual) for level in self.levels[1:]}
+
     def fanout(self, kind: str) -> int:
         """How many instances a fanout bound to ``kind`` has; 1 without one."""
         sizes = [

@@ -107,8 +107,8 @@ class Reorder(Step):
         if {loop.name for loop in chain} != {loop.name for loop in wanted}:
             have = ", ".join(str(loop.refs[0]) for loop in chain if loop.refs)
             raise NestOrderError(f"{self}: the order must name exactly the loops of the Einsum: {have}")
-        inner = {s for _, s in statements((chain[0],))} if chain else set()
-        if any(s.einsum != self.einsum or s.role not in {"init", "update", "map"} for s in inner):
+        inner = list(statements((chain[0],))) if chain else []
+        if any(s.einsum != self.einsum or s.role not in {"init", "update", "map"} for _, s in inner):
             raise NestOrderError(
                 f"{self}: the nest is shared or holds tiles already", hint="Reorder before sharing loops and placing tiles."
             )
@@ -116,7 +116,7 @@ class Reorder(Step):
             check_alone(nest, loop, self)
         if not chain:
             return nest
-        initial = next((point for point in statements((chain[0],)) if point[1].role == "init"), None)
+        initial = next((point for point in inner if point[1].role == "init"), None)
         result = nest.replace(body=replace_loop(nest.body, chain[0].name, _ordered(nest, self.einsum, wanted, initial)))
         if not sets_as_much(nest, result, self.einsum):
             raise NestOrderError(f"{self}: not every initial value would be set in this order", hint="Keep the loops in their order.")

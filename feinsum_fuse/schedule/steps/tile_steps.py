@@ -295,7 +295,7 @@ class CacheWrite(Step):
         place = update.target
         # What reads the sums before the tile is written back reads the tile.
         marked = part_of(nest.body, names, [self.einsum])
-        readers = {s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum}
+        readers = tuple([s for _, s in statements(marked) if s.role in {"update", "map"} and s.einsum != self.einsum])
         reads = [((*scope, *inner), p) for inner, s in statements(marked) if s in readers for p in s.operands if p.source == source]
         initial, reductions, late = self._starts(nest, place.source, chain, scope)
         held = self._held((above, place), initial, (*scope, *items))

@@ -139,6 +139,8 @@ class Hoisted:
 
 
 def _of(function: Expression, value: Expression) -> Expression:
+    if function is _WHOLE:
+        return value  # as of most sums, to which nothing is done
     result: Expression = SubstitutionMapper(make_subst_func({SUM: value}))(function)
     return result
 
