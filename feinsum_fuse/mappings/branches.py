@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from constantdict import constantdict
 
+from ..cascades.maps import kept_triangle
 from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
@@ -135,9 +136,9 @@ class Branch:
     def _ordered_rows(self) -> list[RowVariables]:
         """The rows of which a group may take a tile, best first."""
         found = list(self.segment.rows)
-        # Rows whose intermediates fit a core's cache come first, then those of whole lines if nothing is summed up, those for which
-        # groups read less again from memory, those that leave its lines whole, those with cheaper vectors, and those for which much
-        # less is read again from the nearest cache; else the order stays.
+        # Rows whose intermediates fit a core's cache come first, then those whose sums end at a diagonal, those of whole lines if nothing
+        # is summed up, those for which groups read less again from memory, that leave its lines whole, with cheaper vectors, and
+        # those for which much less is read again from the nearest cache; else the order stays.
         near, far = self.plan.target.nearest_cache_bytes, self.plan.target.core_cache_bytes
         vectors = [self._cheapest_lanes(rows) for rows in found]
         found = [
@@ -146,6 +147,7 @@ class Branch:
                 zip(vectors, found, strict=True),
                 key=lambda pair: (
                     not self.segment.fits(pair[1], self.plan.budget),
+                    self._starts_late(pair[1]),
                     self._in_pieces(pair[1]),
                     self._read_again(pair[1], far),
                     self._cuts_lines(pair[1]),
@@ -158,6 +160,10 @@ class Branch:
             # What lies together is for the work-items of a group, each of which would have a row of its own.
             found.sort(key=lambda rows: any(is_contiguous(e.output, rows[e.name]) for e in self.segment.einsums if e.output.indices))
         return found
+
+    def _starts_late(self, rows: RowVariables) -> bool:
+        """Whether sums that a diagonal cuts off begin there in a group of these rows: loops end early, and do not start late."""
+        return any((cut := kept_triangle(e.map)) is not None and cut == (rows[e.name], cut[1]) for e in self.segment.einsums if e.reduces)
 
     def _in_pieces(self, rows: RowVariables) -> tuple[bool, int, int]:
         """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four, but for what

@@ -340,3 +340,17 @@ def test_sums_in_lanes_share_both_operands_vectors() -> None:
     assert loops[-6:] == [("k", 512), ("m", 4), ("n", 5), ("k", 16), ("m", 1), ("n", 1)]
     text = ff.compile(default_spec(cascade, target=WIDE)).executable.source
     assert text.count("foldsum_float16(") == 2 and "upto_private" not in text
+
+
+@pytest.mark.parametrize("text", ["Z[i, j] = A[k, i] * A[k, I: j]", "Z[i, j] = A[i, k] * A[I: j, k]"])
+@pytest.mark.parametrize(("side", "depth"), [(400, 900), (800, 1800), (200, 2000), (1000, 200)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_groups_take_the_rows_that_the_diagonal_ends(text: str, side: int, depth: int, dtype: str) -> None:
+    """Of the others every loop would begin there, and all tiles be computed."""
+    sizes = {"I": side, "J": side, "K": depth}
+    cascade = suited(ff.cascade([text], sizes=sizes, dtypes={"All": dtype}), ANY_DEVICE)
+    (half,) = [rewriting for rewriting in cascade.rewritings if isinstance(rewriting, Triangle)]
+    mapping = default_spec(cascade).mapping
+    assert mapping is not None
+    above = [placed.node for path in mapping.paths() if "Z_half" in str(path[-1].node) for placed in path]
+    assert {str(node.rank_variable) for node in above if isinstance(node, Spatial) and node.component == "Core"} == {half.first}
