@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.cascades.gathering import Gather
+from feinsum_fuse.cascades.gathering import Gather, GatherSteps
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.device.checking.array_traffic import traffic
 from feinsum_fuse.errors import CascadeError
@@ -94,6 +94,17 @@ SCATTERED = (
     ("Z[U: p+r,V: q+s] = A[c,p,q] * W[c,r,s]", {"C": 2, "U": 9, "V": 36, "P": 7, "Q": 33, "R": 3, "S": 4}, None),
     ("Z[U: 2*p+r] = A[p] * W[r]", {"U": 67, "P": 33, "R": 3}, ()),
 )
+STEPPED = (
+    ("Z[U: 2*p+r] = A[p] * W[r]", {"U": 67, "P": 33, "R": 3}, (0,)),
+    ("Z[U: 2*p+r] = A[p] * W[r]", {"U": 30, "P": 33, "R": 3}, (0,)),
+    ("Z[U: 2*p+r] = max(A[p] + W[r])", {"U": 71, "P": 33, "R": 3}, (0,)),
+    ("Z[U: 3*p+r-1] = A[p] * W[r]", {"U": 97, "P": 33, "R": 5}, (0,)),
+    ("Z[U: 4*p+r] = A[p,c] * W[r,c]", {"U": 131, "P": 33, "R": 2, "C": 3}, (0,)),
+    ("Z[U: 5*p+r] = A[p] * W[r]", {"U": 170, "P": 33, "R": 11}, (0,)),
+    ("Z[U: 2*p+r,n] = A[c,p,n] * W[c,r]", {"C": 3, "U": 15, "P": 7, "N": 37, "R": 3}, (0,)),
+    ("Z[U: 2*p+r,V: q+s] = A[p,q] * W[r,s]", {"U": 15, "P": 7, "Q": 37, "V": 40, "R": 3, "S": 4}, (0,)),
+    ("Z[o,U: 2*p+r,V: 3*q+s] = A[c,p,q] * W[c,o,r,s]", {"C": 3, "O": 5, "U": 15, "V": 53, "P": 7, "Q": 17, "R": 3, "S": 5}, (1, 2)),
+)
 
 
 @pytest.mark.parametrize(("line", "sizes", "rewritings"), SCATTERED)
@@ -108,6 +119,40 @@ def test_outputs_that_sums_of_variables_index_are_gathered(line: str, sizes: dic
     arrays = {name: draw.uniform(-2, -1, shape).astype("float32") for name, shape in program.input_shapes.items()}
     for found in (program(**arrays)["Z"], after.reference(**arrays)["Z"]):
         np.testing.assert_allclose(found, cascade.reference(**arrays)["Z"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+@pytest.mark.parametrize(("line", "sizes", "axes"), STEPPED)
+def test_what_goes_in_steps_is_gathered(line: str, sizes: dict[str, int], axes: tuple[int, ...], dtype: str) -> None:
+    """Also where the output ends before the last step, starts behind the first one, or has elements that nothing reaches."""
+    if "max" in line and dtype == "complex64":
+        pytest.skip("complex numbers have no order")
+    cascade = ff.cascade([line], sizes=sizes, dtypes={"All": dtype})
+    after = suited(cascade)
+    assert GatherSteps("Z", axes) in after.rewritings
+    assert rewritings_from_json(rewritings_to_json(after.rewritings)) == after.rewritings
+    program = ff.compile(cascade)
+    draw = np.random.default_rng(3)
+    arrays = {name: draw.uniform(-9, -1, shape).astype(dtype) for name, shape in program.input_shapes.items()}
+    for found in (program(**arrays)["Z"], after.reference(**arrays)["Z"]):
+        np.testing.assert_allclose(found, cascade.reference(**arrays)["Z"], rtol=1e-5)
+
+
+def test_strided_convolutions_transposed_have_lanes_and_groups() -> None:
+    mapping = str(ff.default_mapping(suited(ff.cascade([STEPPED[-1][0]], sizes={**STEPPED[-1][1], "C": 16, "P": 28, "U": 57}))))
+    assert "Lane" in mapping and "Core" in mapping
+
+
+@pytest.mark.parametrize("line", ["Z[U: 2*p+r] = A[p] * W[r]", "Z[U: 2*p+2*r] = A[p] * W[r]", "Z[U: p+r] = A[p] * W[r]"])
+def test_what_goes_in_no_steps(line: str) -> None:
+    """Where no two points meet nothing is gathered, and one of two variables goes from element to element."""
+    cascade = ff.cascade([line], sizes={"U": 99, "P": 33, "R": 2})
+    assert not any(isinstance(found, GatherSteps) for found in suited(cascade).rewritings)
+    if not line.startswith("Z[U: 2*p+r]"):
+        with pytest.raises(CascadeError, match="cannot gather in steps"):
+            GatherSteps("Z", (0,)).apply(cascade)
+    with pytest.raises(CascadeError, match="cannot gather in steps"):
+        GatherSteps("Z", ()).apply(cascade)
 
 
 def test_a_variable_that_goes_in_steps_is_not_gathered_for() -> None:

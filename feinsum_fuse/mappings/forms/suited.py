@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from ...cascades.cascade import Cascade
-from ...cascades.gathering import Gather, gathered
+from ...cascades.gathering import Gather, GatherSteps, gathered, stepped
 from ...cascades.rewriting.contraction_order import ContractionOrder, best_order, factors, sums_first
 from ...cascades.rewriting.interleaving import Interleave
 from ...cascades.rewriting.intermediates import without_doubles
@@ -100,13 +100,17 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
 def _gathered(cascade: Cascade, einsum: Einsum) -> Cascade:
     """The cascade in which axes of this Einsum's output have a variable each, in place of the longest one of those that they add up.
 
-    Where that one goes in steps (``Z[2*p + r]``) most of what is gathered would reach no element.
+    Where that one goes in steps (``Z[2*p + r]``) elements that are a step apart are gathered together, which have the same ``r``.
     """
-    for axis, index in enumerate(einsum.output.indices) if not runs_over_variables(cascade, einsum) else ():
+    if runs_over_variables(cascade, einsum):
+        return cascade
+    for axis, index in enumerate(einsum.output.indices):
         longest = max(index.variables, key=lambda v: n if isinstance(n := einsum.sizes[v], int) else 0, default="")
         if longest in gathered(cascade.einsum(einsum.name), axis):
             cascade = Gather(einsum.name, axis, longest).apply(cascade)
-    return cascade
+    einsum = cascade.einsum(einsum.name)
+    steps = tuple(axis for axis in range(len(einsum.output.indices)) if stepped(cascade, einsum, axis) is not None)
+    return GatherSteps(einsum.name, steps).apply(cascade) if steps and einsum.reduces else cascade
 
 
 def _interleaved(cascade: Cascade, packing: Pack) -> Interleave | None:
