@@ -186,7 +186,8 @@ def side_by_side(branch: EinsumBranch, factor: RFactor) -> Iterator[RFactor]:
     """The step by which a few vectors of partial results stand side by side, where lanes add up and the loop around them is cut twice.
 
     ``for k in tiles of 64`` right above ``for k in tiles of 16`` and sixteen lanes are four sums, none of which waits for another: a sum
-    waits for the one before it as long as an addition takes. The inner loop has at most :data:`CHAINS` iterations, all of them whole.
+    waits for the one before it as long as an addition takes. The inner loop has at most :data:`CHAINS` iterations; what is left of a row in
+    the end is added to the first of them.
     """
     sums = [
         (number, placed.node, branch.refs[placed.position])
@@ -201,7 +202,7 @@ def side_by_side(branch: EinsumBranch, factor: RFactor) -> Iterator[RFactor]:
     count, rest = divmod(outer.tile_shape, inner.tile_shape)
     size = branch.einsum.sizes[ref.variable]
     is_cut_twice = second == first + 1 and around.variable == ref.variable
-    if is_cut_twice and rest == 0 and 1 < count <= CHAINS and isinstance(size, int) and size % outer.tile_shape == 0:
+    if is_cut_twice and rest == 0 and 1 < count <= CHAINS and isinstance(size, int):
         yield RFactor(ref, factor.at, factor.memory)
 
 

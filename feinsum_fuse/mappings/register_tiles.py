@@ -31,6 +31,8 @@ MOST_SUMS = 8
 """Elements of a row for which a register tile has a vector of sums each: as many vectors are loaded for each row's own."""
 ROWS = (1, 2, 3, 4, 6, 8, 12)
 """Rows of register tiles that are tried."""
+PAIR = 2
+"""Sums that stand side by side where what is added up comes from memory: two additions begin in the time of a load."""
 MOST_INSTANCES = 64
 """Statements of a register tile: beyond, its loops are not unrolled."""
 
@@ -184,28 +186,39 @@ class RegisterTile:
         """The last of these variables that has iterations beside the lanes."""
         return next((v for v in reversed(reduced) if self.tiles[v] > self.step(v)), None)
 
-    def _sums_beside(self, variable: str | None, down: int) -> list[int]:
-        """How many sums of each row of a register tile may stand side by side: numbers that divide what is in a row, since a last one would
-        stand under a condition otherwise.
-        """
-        count, rest = divmod(self.tiles[variable], self.step(variable)) if variable is not None else (1, 0)
-        most = min(CHAINS, self.accumulators // down) if self.sums and not rest else 1
-        return [n for n in range(1, most + 1) if count % n == 0 and n < count] or [1]
-
     def chains(self, variable: str, across: int, down: int) -> int:
-        """How many of them do: where lanes are added up and a register tile has few rows, each sum would wait for the one before it.
+        """How many sums of each row of a register tile stand side by side: where lanes are added up and a register tile has few rows, each
+        would wait for the one before it.
 
         Where vectors are used again two additions begin in the time of a load from memory.
         """
-        fitting = self._sums_beside(variable, across * down if self.is_square else down)
-        enough = 2 * CHAINS // across if self.is_square else CHAINS
-        usual = max(n for n in fitting if n == 1 or n * down <= enough)
+        sums = across * down if self.is_square else down
+        most = min(CHAINS, self.accumulators // sums) if self.sums else 1
+        fitting = [n for n in range(1, most + 1) if n * self.step(variable) < self.tiles[variable]] or [1]
+        usual = self._usual_chains(variable, down, 2 * CHAINS // across if self.is_square else CHAINS, fitting)
         return self.choose(Choice.of("chains", self.einsum.name, usual, fitting)) if len(fitting) > 1 else 1
 
+    def _usual_chains(self, variable: str, down: int, enough: int, fitting: Sequence[int]) -> int:
+        """As many as leave no rest of the row, of which the last vector is whole. Of any other row those that pay for what sets and adds
+        them up, if nothing else makes a sum wait less: neighbours in the register tile, functions, the Einsum that makes what is read.
+        """
+        count, rest = divmod(self.tiles[variable], self.step(variable))
+        few = [n for n in fitting if n == 1 or n * down <= enough]
+        whole = max(n for n in few if n == 1 or not (rest or count % n))
+        read = [access for access in self.einsum.operands if variable in access.variables]
+        made = any(access.tensor in self.branch.segment.written for access in read)
+        waits = self.adds_words or kind_of(self.einsum.accumulate) not in "iu"  # whole numbers are added in a cycle
+        if whole > 1 or made or not waits or self.is_square or calls_in(self.einsum.map):
+            return whole
+        target, around = self.branch.plan.target, self.branch.segment.around
+        far = any(around.tensor_bytes(access.tensor) > target.units * target.core_cache_bytes for access in read)
+        return max(n for n in few if n == 1 or (n * CHAINS <= count and n <= (PAIR if far else CHAINS)))
+
     def _has_pairs(self) -> bool:
-        """Whether two sums of a single row can stand side by side."""
+        """Whether two sums of a single row stand side by side."""
         others = [v for v in self.reductions if v != self.vector]
-        return len(self._sums_beside(self.innermost([*others, *filter(None, [self.vector])]), 1)) > 1
+        last = self.innermost([*others, *filter(None, [self.vector])])
+        return self.sums and last is not None and self._usual_chains(last, 1, CHAINS, range(1, CHAINS + 1)) > 1
 
     def _kept_lines(self, second: str) -> int:
         """Rows of an operand, read element by element along the reductions, of which the nearest cache keeps each one's current line.

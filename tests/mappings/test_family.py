@@ -289,7 +289,7 @@ def test_short_rows_from_memory_are_one_stream(sizes: dict[str, int], width: int
 
 @pytest.mark.parametrize(
     ("length", "down", "chains"),
-    [(4096, 1, 4), (4088, 8, 1), (1 << 14, 8, 1)],  # a row has four sums; vectors are no pairs; x would be fetched anew for each row
+    [(4096, 1, 4), (4088, 1, 2), (1 << 14, 8, 1)],  # a row has four sums; two, which leave a rest; x would be fetched anew for each row
 )
 def test_long_rows_of_short_numbers_are_one_stream(length: int, down: int, chains: int) -> None:
     target = replace(ANY_DEVICE, units=2)

@@ -262,7 +262,7 @@ class VectorWriter:
             return value
         target = self.operand(s.target)
         value = self._combined(s.reduce, target, value)
-        for limit in self._inside():
+        for limit in () if self._are_zeros_beyond() else self._inside():
             first = self.expression(limit - limit.restricted({self.lane}))
             value = self.call(Verb.INDEX, first, limit.coefficients[self.lane], value, target, comparison=">=")
         return value
@@ -377,12 +377,17 @@ class VectorWriter:
 
     def _adds_zeros(self) -> bool:
         """Whether lanes beyond the end have sums of their own, to which they add zeros: all factors are loaded up to the end."""
-        s = self.statement
-        tile, axis = self.nest.tiles.get(s.target.source), lane_axis(s.target, self.lane)
-        factors = s.value.children if isinstance(s.value, Product) else (s.value,)
-        if s.reduce != ADD.name or tile is None or axis is None or not all(isinstance(factor, Variable) for factor in factors):
+        target = self.statement.target
+        tile, axis = self.nest.tiles.get(target.source), lane_axis(target, self.lane)
+        if tile is None or axis is None or tile.shape[axis] != self.lanes or target.indices[axis].terms != ((self.lane, 1),):
             return False
-        if tile.shape[axis] != self.lanes or s.target.indices[axis].terms != ((self.lane, 1),):
+        return self._are_zeros_beyond()
+
+    def _are_zeros_beyond(self) -> bool:
+        """Whether what lanes beyond the end add is zero: all factors are loaded up to the end."""
+        s = self.statement
+        factors = s.value.children if isinstance(s.value, Product) else (s.value,)
+        if s.reduce != ADD.name or not all(isinstance(factor, Variable) for factor in factors):
             return False
         return all(self._is_loaded_in_part(place) for place in s.operands)
 
