@@ -312,7 +312,8 @@ class Branch:
     def _least_rows(self, rows: RowVariables) -> int:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
-            return max(self.segment.least_rows(rows), self._word_columns(rows), self._whole_columns(rows))
+            least = self.segment.least_rows(rows, FEWEST * self.plan.target.units)
+            return max(least, self._word_columns(rows), self._whole_columns(rows))
         if self._has_a_row_each(rows):
             return min(self.plan.width, self.segment.extent(rows))
         # Work-items that add up a row together are busy with one.

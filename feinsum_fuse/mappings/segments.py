@@ -309,13 +309,19 @@ class Segment:
         assert isinstance(size, int)
         return size
 
-    def least_rows(self, rows: RowVariables) -> int:
-        """Rows of a group at least: what is used again in the next row, a group should use so many times, but for a few numbers."""
+    def least_rows(self, rows: RowVariables, groups: int = 1) -> int:
+        """Rows of a group at least: what is used again in the next row, a group should use so many times, but for a few numbers.
+
+        Where nothing is added up, the next group of a core finds it in the core's cache, too: rows for so many ``groups`` are left.
+        """
         again = {a.tensor for e in self.einsums for a in e.operands if rows[e.name] not in a.variables}
         reused = any(loop.reused for loop in self.loops if loop.rows == rows)
         reused = reused and sum(map(self.around.tensor_bytes, again)) > FEW_NUMBERS
-        enough = -(-self.around.group_points * self.extent(rows) // max(1, self.points))
-        return LEAST_ROWS if reused else max(1, min(LEAST_ROWS, enough))
+        enough = max(1, min(LEAST_ROWS, -(-self.around.group_points * self.extent(rows) // max(1, self.points))))
+        if reused and groups > 1 and not any(einsum.reduces for einsum in self.einsums):
+            count = self.extent(rows) * prod(map(self.extent, self.batches))
+            return min(LEAST_ROWS, max(enough, count // groups))
+        return LEAST_ROWS if reused else enough
 
     def fits(self, rows: RowVariables, budget: int) -> bool:
         """Whether as many rows as a group needs hold intermediates of no more than ``budget`` bytes."""
