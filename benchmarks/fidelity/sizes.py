@@ -1,4 +1,4 @@
-"""The sizes of sets I to S, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to T, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -118,6 +118,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "light_sum": {"P": (2000, 16000), "L": (8, 48)},
         "wavelet_level": {"V": (120, 600), "X": (120, 600), "K": (4, 10)},
         "shared_information": {"N": (400, 2400), "I": (16, 64), "J": (16, 64)},
+    },
+    2622: {
+        "cauchy_likelihood": {"N": (500, 4000), "I": (16, 64), "J": (8, 32)},
+        "coherence": {"F": (16, 64), "I": (16, 64), "T": (60, 300)},
+        "element_matrix": {"E": (300, 2500), "Q": (6, 16), "I": (6, 16)},
+        "reprojection": {"V": (16, 80), "N": (1000, 6000)},
+        "sine_layer": {"N": (200, 1600), "D": (8, 40), "H": (64, 256), "C": (3, 12)},
+        "option_book": {"S": (100, 600), "K": (60, 300), "T": (4, 16)},
+        "electron_density": {"G": (600, 5000), "M": (24, 96)},
+        "flood_step": {"Y": (200, 1200), "X": (200, 1200)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
