@@ -128,9 +128,9 @@ NOT_LOOKED_AT = (
     *("cauchy_likelihood", "coherence", "element_matrix", "reprojection"),
     *("sine_layer", "option_book", "electron_density", "flood_step"),
 )
-"""Workloads T: of kinds that are in none of the others, as robust statistics, the study of signals, assembly of finite elements, geometry of
-several views, implicit nets, pricing, quantum chemistry and hydrology have them, sizes drawn; for both runtimes on the processor of sets K
-to S. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+"""Workloads T: of kinds that are in none of the others, as robust statistics, the study of signals, assembly of finite elements, geometry
+of several views, implicit nets, pricing, quantum chemistry and hydrology have them, sizes drawn; for both runtimes on the processor of sets
+K to S. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,

@@ -111,6 +111,8 @@ more, as much for each load and store whether arithmetic, loads or stores bound 
 
 DIVISION = "div"
 """What a division is called beside the functions of maps, in ``arch.variables``, too."""
+BOTH_TURNS = "sin_cos"
+"""What the sine and the cosine of one argument are called together, in ``arch.variables``, too: compilers may do once what they share."""
 CALL_CYCLES = 4.0
 """A function that takes more of a vector is several instructions, or a slow one."""
 WAITING_CALL = 5.0

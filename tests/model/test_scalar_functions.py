@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model.test_each_term import mapped, seconds, with_variables
+from feinsum_fuse.formats.language.functions import FUNCTIONS
+from tests.model.test_each_term import elementwise, mapped, seconds, with_variables
 
 
 def test_loops_over_short_functions_hide_what_they_load() -> None:
@@ -54,3 +55,24 @@ def test_loops_shorter_than_half_a_vector_store_their_results_one_by_one() -> No
 
     assert columns(3) == 1
     assert columns(64) > 10
+
+
+def test_what_sine_and_cosine_of_one_argument_share_is_done_once_where_a_probe_says_so() -> None:
+    one = {"sin_vector_seconds": 1e-6, "cos_vector_seconds": 1e-6, "launch_seconds": 1e-12}
+    both, apart, again = (elementwise(v) for v in ("sin(A[m, n]) + cos(A[m, n])", "sin(A[m, n]) + cos(2 * A[m, n])", "sin(A[m, n])"))
+    assert seconds(both, **one) == pytest.approx(2 * seconds(again, **one), rel=0.01), "nothing is known to be shared"
+    assert seconds(both, **one, sin_cos_vector_seconds=1.25e-6) == pytest.approx(1.25 * seconds(again, **one), rel=0.01)
+    assert seconds(apart, **one, sin_cos_vector_seconds=1.25e-6) == pytest.approx(2 * seconds(again, **one), rel=0.01)
+
+
+def test_a_function_without_figures_has_those_of_the_one_that_it_is_like() -> None:
+    known = {"log_vector_seconds": 1e-6, "launch_seconds": 1e-12}
+    assert seconds(elementwise("log1p(A[m, n])"), **known) == pytest.approx(seconds(elementwise("log(A[m, n])"), **known), rel=0.01)
+    own = seconds(elementwise("log1p(A[m, n])"), **known, log1p_vector_seconds=3e-6)
+    assert own == pytest.approx(3 * seconds(elementwise("log(A[m, n])"), **known), rel=0.01)
+
+
+def test_every_function_that_is_more_than_an_instruction_is_measured() -> None:
+    """What is composed of others has their figures."""
+    computed = (f for f in FUNCTIONS.values() if f.kernel is not None and f.composed is None and not f.is_ours and f.cost != "")
+    assert [f.name for f in computed if f.probe is None] == ["abs"]

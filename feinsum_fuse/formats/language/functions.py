@@ -73,7 +73,7 @@ class Function:
     """The relative error of the result over the argument's; 16 where it is the argument's magnitude, which is taken for that; 0 for steps,
     near whose jumps either side is right (:mod:`feinsum_fuse.cascades.reference.jumps`)."""
     cost: str | None = None
-    """The function whose calibrated cost it has, by default its own; ``""`` for what costs nothing beside its arguments."""
+    """The function whose calibrated cost it has where its own was not measured; ``""`` for what costs nothing beside its arguments."""
     cycles: tuple[float, float] = (25.0, 20.0)
     """What one call takes on a vector and on a scalar where nothing was measured, in cycles: the time of two vector multiply-adds.
 
@@ -155,6 +155,9 @@ _EXP: dict[str, Any] = {"own": EXP, "own_double": DOUBLE_EXP, "own_ulps": 2}
 _LOG: dict[str, Any] = {"own": LOG, "own_double": DOUBLE_LOG, "own_ulps": 4}
 _TANH: dict[str, Any] = {"own": TANH, "own_double": DOUBLE_TANH, "own_ulps": 4}
 _ERF: dict[str, Any] = {"own": ERF, "own_double": DOUBLE_ERF, "own_ulps": 3}
+_TURN: dict[str, Any] = {"is_finite": True, "ulps": 4, "amplification": 16.0, "own_ulps": 4, "is_periodic": True}
+_TURN |= {"probe": "{call}({0})", "is_probed_below_zero": True}
+_BELOW: dict[str, Any] = {"is_probed_below_zero": True}
 _LOW4 = {"own": LOW4, "of_bytes": LOW4_OF_BYTES, "of_table": LOW4_OF_TABLE}
 _HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
 _ROWS = (
@@ -174,8 +177,8 @@ _ROWS = (
         is_finite=True,
         cycles=(0.5, 0.5),
     ),
-    _function("sin", np.sin, is_finite=True, ulps=4, amplification=16.0, own=SIN, own_double=DOUBLE_SIN, own_ulps=4, is_periodic=True),
-    _function("cos", np.cos, is_finite=True, ulps=4, amplification=16.0, own=COS, own_double=DOUBLE_COS, own_ulps=4, is_periodic=True),
+    _function("sin", np.sin, own=SIN, own_double=DOUBLE_SIN, **_TURN),
+    _function("cos", np.cos, own=COS, own_double=DOUBLE_COS, **_TURN),
     *(
         _function(
             name,
@@ -197,11 +200,13 @@ _ROWS = (
             ("max", np.maximum, VECTOR_MAX, RUNNING_MAX),
         )
     ),
-    _function("log1p", np.log1p, is_real=True, ulps=2, cost="log"),
-    _function("expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp"),
-    _function("floor", np.floor, **_STEP),
+    _function("log1p", np.log1p, is_real=True, ulps=2, cost="log", probe="{call}({0} + (REAL) 1.5)"),
+    _function(
+        "expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp", probe="{call}(-{0})", **_BELOW
+    ),
+    _function("floor", np.floor, probe="{call}({0} + w)", **_BELOW, **_STEP),
     # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
-    _function("round", np.rint, kernel="rint", opencl="rint", **_STEP),
+    _function("round", np.rint, kernel="rint", opencl="rint", probe="{call}({0} + w)", **_BELOW, **_STEP),
     # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
     _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, **_BITS, **_LOW4),
     _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, **_BITS, **_HIGH4),
@@ -209,7 +214,7 @@ _ROWS = (
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),
-    _composed("pow", 2, Power, kernel="pow", opencl="pow", ulps=16, amplification=16.0),
+    _composed("pow", 2, Power, kernel="pow", opencl="pow", ulps=16, amplification=16.0, probe="{call}({0} + (REAL) 1, w)"),
     _composed("where", 3, If, cost=""),
     _composed("relu", 1, lambda x: var("max")(x, 0.0)),
     _composed("sigmoid", 1, lambda x: 1.0 / (1.0 + var("exp")(-1.0 * x))),

@@ -20,6 +20,7 @@ from ...schedule.sameness import Same
 from ...schedule.target import DeviceLimits
 from ..processor import (
     ASSUMED_LOST,
+    BOTH_TURNS,
     CALL_CYCLES,
     DIVISION,
     DIVISION_CYCLES,
@@ -213,23 +214,23 @@ class Machine:
 
         The table of functions says whose calibrated figures a function has; where there are none, its assumed cycles count.
         """
-        name, (vector, scalar) = _priced(name)
+        name, (vector, scalar), part = self._priced(name)
         if lanes > 1:
             whole = self.variable(f"{name}_vector_seconds", vector * self.cycle)
-            return self.variable(f"{name}_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
+            return part * (self.variable(f"{name}_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole)
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
-        return alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone)
+        return part * (alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone))
 
     def beside(self, name: str) -> float:
         """Seconds of one call on a scalar where other operations are done beside it: what a loop loads and stores is none of it."""
         each = self.function(name, 1)
-        return min(each, self.variable(f"{_priced(name)[0]}_scalar_seconds", each))
+        return min(each, self.variable(f"{self._priced(name)[0]}_scalar_seconds", each))
 
     def chain(self, name: str, lanes: int) -> float:
         """Seconds of one call of a function that waits for the one before: at least those of one that waits for none."""
         each = self.function(name, lanes)
-        assumed = WAITING_CALL * each if _priced(name)[1][0] > CALL_CYCLES else self.seconds("multiply_add_latency")
-        name = _priced(name)[0]
+        name, (vector, _), _ = self._priced(name)
+        assumed = WAITING_CALL * each if vector > CALL_CYCLES else self.seconds("multiply_add_latency")
         whole = self.variable(f"{name}_chain_vector_seconds", assumed)
         found = self.variable(f"{name}_chain_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole
         found = self.variable(f"{name}_chain_scalar_seconds", found) if lanes == 1 else found
@@ -242,14 +243,35 @@ class Machine:
 
     def looped(self, name: str) -> float:
         """Seconds of one call in a loop over neighbours of which the compiler makes vectors: by a function of its own choice."""
-        name, (vector, _) = _priced(name)
-        return self.variable(f"{name}_loop_seconds", self.variable(f"{name}_vector_seconds", vector * self.cycle) / self.lanes)
+        name, (vector, _), part = self._priced(name)
+        return part * self.variable(f"{name}_loop_seconds", self.variable(f"{name}_vector_seconds", vector * self.cycle) / self.lanes)
 
     def is_vectorised(self, name: str) -> bool:
         """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
-        name, _ = _priced(name)
+        name, *_ = self._priced(name)
         alone = self.variable(f"{name}_scalar_seconds", math.inf)
         return self.variable(f"{name}_loop_seconds", 0.0) < alone / 2
+
+    def _priced(self, name: str) -> tuple[str, tuple[float, float], float]:
+        """Whose figures a function has, what is assumed of it, and how much of a call it is."""
+        if name not in self._prices:
+            self._prices[name] = self._price(name)
+        return self._prices[name]
+
+    @cached_property
+    def _prices(self) -> dict[str, tuple[str, tuple[float, float], float]]:
+        return {}
+
+    def _price(self, name: str) -> tuple[str, tuple[float, float], float]:
+        if name == DIVISION:
+            return DIVISION, DIVISION_CYCLES, 1.0
+        if name == BOTH_TURNS:  # the one beside the other
+            alone = self.function("sin", self.lanes)
+            part = self.variable(f"{BOTH_TURNS}_vector_seconds", math.inf) / alone - 1 if alone else 1.0
+            return "cos", FUNCTIONS["cos"].cycles, min(1.0, max(0.0, part))
+        function = FUNCTIONS.get(name, Function(name))
+        has_own = not function.cost or f"{name}_vector_seconds" in self.arch.variables
+        return name if has_own else function.cost or name, function.cycles, 1.0
 
     @cached_property
     def joins_sums(self) -> bool:
@@ -288,11 +310,3 @@ def _machine(arch: Same[Arch], opencl: Same[OpenCL]) -> Machine | None:
     """The candidates of a search have one architecture, of which the same is asked again and again."""
     machine = Machine(arch.value, opencl.value.memories, opencl.value.fanouts)
     return machine if machine.rate > 0 and machine.levels else None
-
-
-def _priced(name: str) -> tuple[str, tuple[float, float]]:
-    """Whose figures a function has, and what is assumed of it."""
-    if name == DIVISION:
-        return DIVISION, DIVISION_CYCLES
-    function = FUNCTIONS.get(name, Function(name))
-    return function.cost or name, function.cycles

@@ -18,7 +18,7 @@ from ...formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 from ...formats.workload import operand_name
 from ...number_types import WIDENED
 from ...schedule.statement import Place
-from ..processor import CALL_CYCLES, DIVISION, DIVISION_CYCLES
+from ..processor import BOTH_TURNS, CALL_CYCLES, DIVISION, DIVISION_CYCLES
 
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
@@ -66,6 +66,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         """(function, :data:`ADDITION` or :data:`SIMPLE`; the variables) -> how many."""
         self.known: dict[object, tuple[frozenset[str], Path]] = {}
         """Expressions that were counted -> their variables, and the longest of their paths."""
+        self.turned: set[object] = set()
+        """Arguments whose sine or cosine was counted."""
         self.path: Path = ()
         """The longest path among those to what the current operation is made of."""
 
@@ -132,6 +134,10 @@ class _Operations(CombineMapper):  # type: ignore[misc]
             # Spread to 32 bits, then moved to the upper half.
             self._done(SIMPLE, *expr.parameters)
             return self._done(SIMPLE, *expr.parameters)
+        if function is not None and function.is_periodic:
+            if expr.parameters in self.turned:  # the other one of both: a function of the same arguments was found again
+                return self._done(BOTH_TURNS, *expr.parameters)
+            self.turned.add(expr.parameters)
         if function is None or (function.cost != "" and not function.is_argument(name)):
             return self._done(function.name if function is not None else name, *expr.parameters)
         return self.combine(map(self.rec, expr.parameters))
