@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse.formats.language.functions import FUNCTIONS
+from feinsum_fuse.model.kernel.machine import Machine
 from tests.model.test_each_term import elementwise, mapped, seconds, with_variables
 
 
@@ -76,3 +77,16 @@ def test_every_function_that_is_more_than_an_instruction_is_measured() -> None:
     """What is composed of others has their figures."""
     computed = (f for f in FUNCTIONS.values() if f.kernel is not None and f.composed is None and not f.is_ours and f.cost != "")
     assert [f.name for f in computed if f.probe is None] == ["abs"]
+
+
+def test_the_greater_of_a_number_and_nothing_has_a_figure_of_its_own() -> None:
+    """Compilers know that 0 is a number; the probe of two that it does not know turns a sign besides, which no kernel asks for."""
+    known = {"max_vector_seconds": 1e-6, "launch_seconds": 1e-12}
+    cut, larger = elementwise("max(A[m, n], 0)"), elementwise("max(A[m, n], 2 * A[m, n])")
+    assert seconds(cut, **known) == pytest.approx(seconds(larger, **known), rel=0.01)
+    assert seconds(cut, **known, max_of_zero_vector_seconds=5e-7) == pytest.approx(0.5 * seconds(cut, **known), rel=0.01)
+    assert seconds(larger, **known, max_of_zero_vector_seconds=5e-7) == seconds(larger, **known)
+    quick = with_variables(larger, max_vector_seconds=1e-9, launch_seconds=1e-12)
+    machine = Machine.of(quick)
+    assert machine is not None
+    assert machine.function("max", 8) == pytest.approx(1e-9 - 1 / machine.rate)

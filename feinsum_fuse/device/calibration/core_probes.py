@@ -15,7 +15,7 @@ import numpy as np
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...formats.language.reductions import REDUCTIONS
-from ...model.processor import BOTH_TURNS, COLUMN_BYTES, CROWDED_SETS, DIVISION, ENTRY_OPERATIONS, FIGURES, SPILLED_COLUMNS
+from ...model.processor import BOTH_TURNS, COLUMN_BYTES, CROWDED_SETS, DIVISION, ENTRY_OPERATIONS, FIGURES, OF_ZERO, SPILLED_COLUMNS
 from ...schedule.kernel.definitions import definition
 from ...schedule.kernel.operations import VectorOperation, Verb, c_type
 from ...schedule.target import Quirks
@@ -28,10 +28,14 @@ PROBES = {**{f.name: f.probe for f in FUNCTIONS.values() if f.probe is not None}
 """What cascades compute besides sums and products, each with an argument that stays in range."""
 CHAINED = tuple(sorted({reduction.cost for reduction in REDUCTIONS.values() if reduction.cost is not None}))
 """Functions by which values are reduced: each call waits for the one before."""
+WITH_ZERO = tuple(name + OF_ZERO for name in CHAINED)
+"""The same of 0 and another number."""
 RUNNING = "running_"
 """What they are called, with this before their names, where the first argument is what a reduction of vectors has so far."""
 TURNED = "{sin}({0}) + {cos}({0})"
 """The sine and the cosine of one argument."""
+ZERO = "{call}(w - {0}, (REAL) 0)"
+"""The greater or lesser of a number and 0."""
 LONELY = tuple(name for name in PROBES if name not in CHAINED)
 """Functions of several instructions: ten calls on scalars in turns are joined to vectors (exp took 2 ns so, 4.8 in a kernel's sum)."""
 HASH = "(REAL)((i * 1103515245 + r * 12345) >> 16 & 1023) * (REAL) 0.006 - 3"
@@ -175,10 +179,12 @@ class CoreBench:
         running = tuple(RUNNING + name for name in CHAINED) if self.bench.lanes > 1 else ()
         whole = (*self.functions(self.bench), *self.chains(self.bench, (*PROBES, *running)))
         yield from ((f"{name}_vector", probe) for name, probe in whole)
+        yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench, WITH_ZERO))
         yield f"{BOTH_TURNS}_vector", self.bench.probe(self._functions(self.bench), f"probe_{BOTH_TURNS}", 1, 1, CALLS, BYTES)
         if self.halves is not None:
             halved = (*self.functions(self.halves), *self.chains(self.halves, (*CHAINED, *running)))
             yield from ((f"{name}_half_vector", probe) for name, probe in halved)
+            yield from ((f"{name}_half_vector", probe) for name, probe in self.functions(self.halves, WITH_ZERO))
         yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars, CHAINED))
         yield from ((f"{name}_scalar", probe) for name, probe in self.chains(self.scalars))
         for name in LONELY:
@@ -320,6 +326,8 @@ class CoreBench:
             name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
         }
         calls[BOTH_TURNS] = " ".join(f"a{k} = {TURNED.format(f'a{k}', **names)};" for k in range(CALLS))
+        for name in CHAINED:
+            calls[name + OF_ZERO] = " ".join(f"a{k} = {ZERO.format(f'a{k}', call=names[name])};" for k in range(CALLS))
         reduced = {name for name in names if name.removeprefix(RUNNING) in CHAINED}
         for name, probe in {**PROBES, **dict.fromkeys(sorted(reduced), "")}.items():
             each = (f"{names.get(name)}(a0, x[{k}])" if name in reduced else probe.format("a0", call=names.get(name)) for k in range(CALLS))

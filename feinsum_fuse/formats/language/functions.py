@@ -86,6 +86,8 @@ class Function:
     ``None``: it does not."""
     is_probed_below_zero: bool = False
     """Whether that argument may be negative."""
+    probed_with: int = 0
+    """Operations of that probe on vectors beside the call, where those are much of its time."""
     own: str = ""
     """OpenCL C of our own for vectors of float32 (:mod:`.vector_functions`), for devices whose functions on vectors are slow
     or wrong."""
@@ -192,6 +194,7 @@ _ROWS = (
             is_associative=True,
             cycles=(1.5, 1.5),
             probe="{call}(-{0}, w)",  # of the same two values again compilers know the greater
+            probed_with=1,
             own=own,
             own_running=running,
         )

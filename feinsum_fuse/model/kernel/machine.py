@@ -26,6 +26,7 @@ from ..processor import (
     DIVISION_CYCLES,
     LOST_BETWEEN_RUNS,
     MANY_RUNS,
+    OF_ZERO,
     WAITING_CALL,
     WHOLLY_KEPT,
     WHOLLY_LOST,
@@ -214,12 +215,33 @@ class Machine:
 
         The table of functions says whose calibrated figures a function has; where there are none, its assumed cycles count.
         """
-        name, (vector, scalar), part = self._priced(name)
+        found = self._calls.get((name, lanes))
+        if found is None:
+            found = self._calls[name, lanes] = self._call(name, lanes)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[tuple[str, int], float]:
+        return {}
+
+    def _call(self, asked: str, lanes: int) -> float:
+        name, (vector, scalar), part = self._priced(asked)
         if lanes > 1:
-            whole = self.variable(f"{name}_vector_seconds", vector * self.cycle)
-            return part * (self.variable(f"{name}_half_vector_seconds", whole) if lanes <= self.lanes // 2 else whole)
+            measured = asked if asked.endswith(OF_ZERO) and f"{asked}_vector_seconds" in self.arch.variables else name
+            is_half = lanes <= self.lanes // 2
+            whole = self.variable(f"{measured}_vector_seconds", vector * self.cycle)
+            each = self.variable(f"{measured}_half_vector_seconds", whole) if is_half else whole
+            return part * (each - self._beside_probe(measured, each, is_half=is_half))
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
         return part * (alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone))
+
+    def _beside_probe(self, name: str, each: float, *, is_half: bool) -> float:
+        """Seconds of what a probe that took so many does on vectors beside the function: operations that kernels need not have."""
+        function = FUNCTIONS.get(name.removesuffix(OF_ZERO))
+        if function is None or not function.probed_with or f"{name}_vector_seconds" not in self.arch.variables:
+            return 0.0
+        operation = self.narrow("multiply_add", 1 / self.rate) if is_half else 1 / self.rate
+        return min(each / 2, function.probed_with * operation)
 
     def beside(self, name: str) -> float:
         """Seconds of one call on a scalar where other operations are done beside it: what a loop loads and stores is none of it."""
@@ -269,6 +291,7 @@ class Machine:
             alone = self.function("sin", self.lanes)
             part = self.variable(f"{BOTH_TURNS}_vector_seconds", math.inf) / alone - 1 if alone else 1.0
             return "cos", FUNCTIONS["cos"].cycles, min(1.0, max(0.0, part))
+        name = name.removesuffix(OF_ZERO)
         function = FUNCTIONS.get(name, Function(name))
         has_own = not function.cost or f"{name}_vector_seconds" in self.arch.variables
         return name if has_own else function.cost or name, function.cycles, 1.0

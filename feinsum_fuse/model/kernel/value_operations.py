@@ -18,7 +18,7 @@ from ...formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 from ...formats.workload import operand_name
 from ...number_types import WIDENED
 from ...schedule.statement import Place
-from ..processor import BOTH_TURNS, CALL_CYCLES, DIVISION, DIVISION_CYCLES
+from ..processor import BOTH_TURNS, CALL_CYCLES, DIVISION, DIVISION_CYCLES, OF_ZERO
 
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
@@ -48,7 +48,7 @@ def _cycles(what: str) -> float:
     """About what an operation on a vector takes, to tell long paths from short ones."""
     if what in ONE_INSTRUCTION:
         return 0.5
-    return DIVISION_CYCLES[0] if what == DIVISION else FUNCTIONS.get(what, Function(what)).cycles[0]
+    return DIVISION_CYCLES[0] if what == DIVISION else FUNCTIONS.get(what.removesuffix(OF_ZERO), Function(what)).cycles[0]
 
 
 class _Operations(CombineMapper):  # type: ignore[misc]
@@ -138,6 +138,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
             if expr.parameters in self.turned:  # the other one of both: a function of the same arguments was found again
                 return self._done(BOTH_TURNS, *expr.parameters)
             self.turned.add(expr.parameters)
+        if function is not None and function.is_associative and 0 in expr.parameters:
+            return self._done(function.name + OF_ZERO, *expr.parameters)
         if function is None or (function.cost != "" and not function.is_argument(name)):
             return self._done(function.name if function is not None else name, *expr.parameters)
         return self.combine(map(self.rec, expr.parameters))
