@@ -59,7 +59,8 @@ class BlockTime:
     stretch: float = 1.0
     """How many times its even share the busiest core has."""
     queued: float = 0.0
-    """Seconds in which its stores wait for their lines while the core goes on with what follows."""
+    """Seconds in which its stores wait for their lines while the core goes on with what follows, or leave while it works for what it sees
+    ahead."""
     turned: float = 0.0
     """Seconds of the lines of sums that come before its loop and leave behind it, which the loop hides nothing of."""
 
@@ -251,10 +252,11 @@ class _Timing:
         return self._queued(kernel.blocks, [self._part(code, fetched) for code in kernel.blocks])
 
     def _queued(self, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> list[BlockTime]:
-        """The blocks where stores of what several loops have computed wait for their lines while the core goes on."""
+        """The blocks where stores of what several loops have computed wait for their lines while the core goes on, or are beside these."""
         result = []
         for block, part in zip((code.block for code in blocks), parts, strict=True):
             waiting = 0.0 if block.is_loop or not block.above else self._waiting_stores(part, block.entries)
+            ahead = 0.0 if block.is_loop or not part.code.stores else self._seen_ahead(block, part, blocks, parts)
             if waiting > 0:
                 around = block.above[-1]
                 inside = sum(
@@ -263,8 +265,20 @@ class _Timing:
                     if code.block is not block and around in code.block.above
                 )
                 part = replace(part, queued=min(waiting, inside))
-            result.append(part)
+            result.append(replace(part, queued=ahead) if ahead > part.queued else part)
         return result
+
+    def _seen_ahead(self, block: BasicBlock, part: BlockTime, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> float:
+        """Seconds of straight code with stores that a short loop beside it hides: a core that looks beyond its end, or beyond the stores
+        into the next turn, does both at once.
+        """
+        hidden = 0.0
+        for code, other in zip(blocks, parts, strict=True):
+            if code.block.is_loop and code.part.items is None and other.einsum == part.einsum and code.block.above[:-1] == block.above:
+                operations = sum(share * straight.issued for share, straight in code.cases) * code.block.trips
+                seen = 1 / (1 + operations / self.machine.figure("lookahead_operations"))
+                hidden = max(hidden, seen * min(part.seconds, other.core))
+        return hidden
 
     def _waiting_stores(self, part: BlockTime, entries: float) -> float:
         """Seconds beyond what the lines' bandwidth takes in which a queue holds the stores of straight code."""
