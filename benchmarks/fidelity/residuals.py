@@ -26,7 +26,7 @@ STEPS = 20
 FEWEST = 10
 """Residuals from which on a tenth means something."""
 WANTED = 0.8
-"""The part of a left-out workload's measurements that intervals are to hold, the mean over workloads."""
+"""The part of the measurements of a workload of a left-out set that intervals are to hold, the mean over workloads."""
 TAILS = tuple(k / 200 for k in range(2, 31))
 """Parts of the ratios that may be left out at either end: the more, the less is held."""
 
@@ -105,12 +105,23 @@ def known_well(found: Iterable[Residual]) -> list[Residual]:
     return [one for one in every if statistics.median(noises[one.workload]) <= NOISE]
 
 
+def set_of(workload: tuple[str, str]) -> str:
+    """The letter of a workload's set; its own name where it is in none."""
+    return next((letter for letter, members in zip(LETTERS, SETS.values(), strict=True) if workload[1] in members), workload[1])
+
+
 def held(found: Sequence[Residual], tail: float) -> list[Held]:
-    """Each workload, with intervals from all others that are known well."""
+    """Each workload, with intervals from those of all other sets that are known well: what is to be foreseen is a set that nobody has seen,
+    on all processors.
+    """
     result, sure = [], known_well(found)
-    for workload in dict.fromkeys(r.workload for r in found):
+    letters = {workload: set_of(workload) for workload in dict.fromkeys(r.workload for r in found)}
+    known: dict[str, dict[str, tuple[float, float]]] = {}
+    for workload, letter in letters.items():
         own = [r for r in found if r.workload == workload]
-        bounds = intervals([r for r in sure if r.workload != workload], tail)
+        if letter not in known:
+            known[letter] = intervals([r for r in sure if letters[r.workload] != letter], tail)
+        bounds = known[letter]
         judged = [(r, bounds[r.kind]) for r in own if r.kind in bounds]
         if judged:
             inside = sum(r.is_within(low, high) for r, (low, high) in judged)
