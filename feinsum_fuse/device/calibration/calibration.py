@@ -73,9 +73,8 @@ def calibrate(device: cl.Device | str | None = None, *, quick: bool = True, prog
     one element, and bytes alone at each level.
     Energies are assumed (``assumed_energies``), not measured.
 
-    At most 8 s if quick and the machine idle, besides what building the probes takes on a machine that has built none of them, below 60 s if
-    not; ``progress`` is told of stages. Warns if the samples of a probe disagree
-    by more than 10 %.
+    At most 8 s if quick and the machine idle, besides what building the probes takes where none was built before, below 60 s if not;
+    ``progress`` is told of stages. Warns if the samples of a probe disagree by more than 10 %.
     """
     chosen = device if isinstance(device, cl.Device) else find_device(device)
     start = time.monotonic()
