@@ -274,7 +274,10 @@ class _Timing:
         """
         hidden = 0.0
         for code, other in zip(blocks, parts, strict=True):
-            if code.block.is_loop and code.part.items is None and other.einsum == part.einsum and code.block.above[:-1] == block.above:
+            above = code.block.above
+            if not code.block.is_loop or code.part.items is not None or other.einsum != part.einsum or len(above) != len(block.above) + 1:
+                continue
+            if all(a is b or a == b for a, b in zip(above, block.above, strict=False)):
                 operations = sum(share * straight.issued for share, straight in code.cases) * code.block.trips
                 seen = 1 / (1 + operations / self.machine.figure("lookahead_operations"))
                 hidden = max(hidden, seen * min(part.seconds, other.core))
