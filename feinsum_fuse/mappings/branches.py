@@ -163,7 +163,7 @@ class Branch:
 
     def _starts_late(self, rows: RowVariables) -> bool:
         """Whether sums that a diagonal cuts off begin there in a group of these rows: loops end early, and do not start late."""
-        return any((cut := kept_triangle(e.map)) is not None and cut == (rows[e.name], cut[1]) for e in self.segment.einsums if e.reduces)
+        return any((cut := kept_triangle(e.map)) is not None and cut[0] == rows[e.name] for e in self.segment.einsums if e.reduces)
 
     def _in_pieces(self, rows: RowVariables) -> tuple[bool, int, int]:
         """Whether there are few of these rows; how much groups of them read and write in pieces of lines, in powers of four, but for what
