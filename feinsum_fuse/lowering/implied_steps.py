@@ -16,19 +16,17 @@ from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
 from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
-from ..number_types import memory_type
 from ..schedule.intrinsics.function_intrinsic import FunctionIntrinsic
 from ..schedule.intrinsics.function_matching import pays
 from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.refusals import NothingMaskedError
-from ..schedule.statement import Place, Statement
+from ..schedule.statement import Statement
 from ..schedule.step import Step
 from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
-from ..schedule.steps.prefetch_steps import Prefetch
 from ..schedule.steps.rounding_steps import RoundUp
 from ..schedule.steps.skip_steps import SkipTiles
 from ..schedule.steps.tile_steps import CacheWrite
@@ -47,10 +45,6 @@ LOCAL_SHARE = 4
 """Tiles of unfinished sums take at most this part of a device's local memory; larger ones are held in global memory."""
 CHAINS = 4
 """Sums of one element that stand side by side at the most: an addition takes about so many cycles, and a load of memory hardly one."""
-NEAR_BLOCKS = 4
-"""Of so many blocks a core's own cache has room: the one that is read, the next one, which is asked for, and what else is used."""
-FEW_USES = 6
-"""The next block is asked for each time one is read. Where that is often, asking costs more than waiting once."""
 KERNEL_STATEMENTS = 256
 """A kernel of more unrolled statements takes seconds to generate; beyond it loops stay loops."""
 
@@ -284,103 +278,6 @@ def rounded_up(nest: Nest, target: Target) -> Iterator[RoundUp]:
         if after is not None and after is not nest:
             yield step
             nest = after
-
-
-def asked_ahead(nest: Nest, target: Target) -> Iterator[Prefetch]:
-    """Steps that ask ahead for what is read as one stream, once, and is narrower in memory than what it is added up in, and for the next
-    block of what is read in blocks, each a few times.
-
-    A core is done with a page of such numbers before memory answers, and hardware fetches ahead within pages only. In a block that is read
-    several times hardware sees no stream, or goes on behind each piece.
-    """
-    if not target.pages_ahead:
-        return
-    found: dict[tuple[str, str], int] = {}
-    for above, statement in nest.points:
-        if statement.role != "update" or not above or above[-1].binding != "vector":
-            continue
-        wide = memory_type(nest.dtype_of(statement.target.source)).itemsize
-        for place in statement.operands:
-            narrow = memory_type(nest.dtype_of(place.source)).itemsize < wide
-            if narrow and is_read_once(nest, place, above, target):
-                found[statement.einsum, nest.tensor_of(place.source)] = target.pages_ahead * target.page_bytes
-            elif size := block_used_again(nest, place, above, target):
-                found[statement.einsum, nest.tensor_of(place.source)] = size
-    for (einsum, tensor), distance in found.items():
-        step = Prefetch(einsum, tensor, distance, target.line_bytes)
-        if _after(nest, [step]) is not None:
-            yield step
-
-
-def block_used_again(nest: Nest, place: Place, above: Sequence[For], target: Target) -> int:
-    """How many bytes of a large array an iteration of a loop reads a few times in short pieces, before the next one reads what follows.
-
-    Of the innermost such loop among those around a statement; 0 without one. The block is too large for the nearest cache, and a core's own
-    one has room for more of them; the array is so large that little of it is left there from another time. Pieces are shorter than a page:
-    of others hardware sees streams.
-    """
-    shape = _large_shape(nest, place, NEAR_BLOCKS * target.core_cache_bytes * target.units)
-    itemsize = memory_type(nest.dtype_of(place.source)).itemsize
-    if not shape or _piece(place, shape, above) * itemsize >= target.page_bytes:
-        return 0
-    spans, uses = [1] * len(shape), 1
-    for loop in reversed(above):
-        moved = {axis: by for axis, index in enumerate(place.indices) if (by := index.coefficients.get(loop.name, 0))}
-        if loop.extent is None or len(moved) > 1:
-            return 0
-        if not moved:
-            uses *= loop.extent if loop.binding == "loop" else 1
-            continue
-        ((axis, by),) = moved.items()
-        block = (*[1] * axis, by, *shape[axis + 1 :])
-        if uses > 1 and loop.binding == "loop" and loop.extent > 1 and tuple(spans) == block:
-            size = prod(block) * itemsize
-            return size if uses <= FEW_USES and target.nearest_cache_bytes < size <= target.core_cache_bytes // NEAR_BLOCKS else 0
-        spans[axis] = min(shape[axis], spans[axis] + by * (loop.extent - 1))
-    return 0
-
-
-def _piece(place: Place, shape: Sequence[int], above: Sequence[For]) -> int:
-    """How many neighbours are read before the innermost loop in time goes on elsewhere."""
-    run = 1
-    for loop in reversed(above):
-        moved = [(axis, by) for axis, index in enumerate(place.indices) if (by := index.coefficients.get(loop.name, 0))]
-        row = prod(shape[moved[0][0] :]) if moved else 0
-        if len(moved) == 1 and run * shape[moved[0][0]] == moved[0][1] * row:
-            run = min(row, run * (loop.extent or 1))
-        elif loop.binding == "loop":
-            break
-    return run
-
-
-def is_read_once(nest: Nest, place: Place, above: Sequence[For], target: Target) -> bool:
-    """Whether an array in memory is read from end to end, or in pieces of more than a page, by these loops around a statement.
-
-    It is larger than the caches that cores have of their own: what lies there is not asked for.
-    """
-    shape = _large_shape(nest, place, target.core_cache_bytes * target.units)
-    if not shape:
-        return False
-    itemsize = memory_type(nest.sources[place.source].dtype).itemsize
-    steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    run = 1
-    for loop in reversed(above):
-        if loop.extent == 1:
-            continue
-        step = sum(index.coefficients.get(loop.name, 0) * apart for index, apart in zip(place.indices, steps, strict=True))
-        if not step or loop.extent is None or (step != run and run * itemsize <= target.page_bytes):
-            return False
-        run *= loop.extent
-    return True
-
-
-def _large_shape(nest: Nest, place: Place, size: int) -> tuple[int, ...]:
-    """The shape of an array in memory that takes more than so many bytes; empty for any other."""
-    source = nest.sources.get(place.source)
-    if source is None or (source.is_rule and not source.is_direct) or source.consecutive_axis != -1 or None in source.shape:
-        return ()
-    shape = tuple(size for size in source.shape if size is not None)
-    return shape if prod(shape) * memory_type(source.dtype).itemsize > size else ()
 
 
 def tensorized(nest: Nest) -> Iterator[Step]:

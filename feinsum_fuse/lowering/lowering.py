@@ -38,7 +38,6 @@ from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
 from .implied_steps import (
-    asked_ahead,
     factored,
     in_pieces,
     rounded_sums,
@@ -49,6 +48,7 @@ from .implied_steps import (
     unrolled,
     with_accumulators,
 )
+from .lines_ahead import asked_ahead
 from .starting_point import Unscheduled, unscheduled
 
 CUTS = 1024

@@ -132,6 +132,37 @@ def test_the_next_block_is_asked_for_where_one_is_read_a_few_times() -> None:
     assert asked(found, dataclasses.replace(target, pages_ahead=0)) == []
 
 
+def softmax(rows: int, columns: int, function: str = "exp(S[m,p] - X[m])") -> Cascade:
+    lines = ["X[m] = max(S[m,p])", f"N[m,p] = {function}", "L[m] = N[m,p]", "Y[m,p] = N[m,p] / L[m]"]
+    return ff.cascade(lines, sizes={"M": rows, "P": columns})
+
+
+def test_the_next_row_is_asked_for_while_functions_of_one_are_computed() -> None:
+    """The maximum of the next row then finds it in the cache; where memory is busy anyway nobody asks."""
+    for rows, columns in ((1500, 203), (6000, 50)):
+        (step,) = asked(softmax(rows, columns))
+        assert isinstance(step, Prefetch)
+        assert (step.einsum, step.tensor, step.distance % (4 * columns)) == ("N", "S", 0)  # some rows in each iteration
+        assert 0 < step.distance <= NARROW.nearest_cache_bytes
+    assert asked(softmax(1500, 203, "sqrt(X[m] - S[m,p])")) == []  # hardly more than memory takes
+    assert asked(softmax(1500, 203, "S[m,p] * exp(X[m])")) == []  # once for a row
+    assert asked(softmax(60, 203)) == []  # stays in a cache
+    assert asked(softmax(60, 9000)) == []  # rows for which the nearest cache has no room
+    assert asked(ff.cascade(["Z[m,p] = exp(S[m,p])"], sizes={"M": 1500, "P": 203})) == []  # a stream that is read once
+    late = ff.cascade(["X[m] = max(S[m,p])", "Y[m,p] = tanh(X[m] * T[m,p])"], sizes={"M": 1500, "P": 203})
+    assert asked(late) == []  # T is read nowhere else
+
+
+@pytest.mark.parametrize("sizes", [(1500, 203), (6007, 53)], ids=str)
+def test_rows_that_are_asked_for_keep_their_values(sizes: tuple[int, int]) -> None:
+    """The last row's next one lies behind the array; a row's last vector is cut."""
+    cascade = softmax(*sizes)
+    schedule = lower(default_spec(cascade, target=NARROW), target=NARROW)
+    assert any(isinstance(step, Prefetch) for step in schedule.steps)
+    given = {"S": np.random.default_rng(2).standard_normal(sizes).astype(np.float32)}
+    np.testing.assert_allclose(run(cascade, schedule, given)["Y"], cascade.reference(**given)["Y"], rtol=1e-5)
+
+
 REFUSED: dict[str, tuple[list[Step], type[ScheduleError], str]] = {
     "no distance": (steps(Prefetch("Z", "W", 0)), TileShapeError, "0 bytes are no distance"),
     "no line": (steps(Prefetch("Z", "W", 64, -1)), TileShapeError, "-1 bytes are no distance"),

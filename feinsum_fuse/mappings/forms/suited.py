@@ -28,7 +28,7 @@ from ...cascades.rewriting.triangle import Triangle, symmetries
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...lowering.branch import runs_over_variables
-from ...lowering.implied_steps import NEAR_BLOCKS
+from ...lowering.lines_ahead import NEAR_BLOCKS
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
 from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, kept_bytes, reduced_in_order
