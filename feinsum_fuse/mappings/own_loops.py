@@ -271,8 +271,12 @@ class OwnLoops:
             return False
         if self.components.on_items:
             return not is_contiguous(access, self.lane)  # neighbours that do not lie together are read one by one
+        if not is_contiguous(access, self.lane):
+            return True
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
-        return not is_contiguous(access, self.lane) or row > FAR_VECTORS * self.registers.width
+        # In a copy of a window that begins before the array, or ends behind it, vectors begin anywhere and are put together from elements.
+        leaves = access.indices[-1].bare is None and bool(self.einsum.guards)
+        return row > FAR_VECTORS * self.registers.width and not leaves
 
     def _block(self, copies: Sequence[str], gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
         """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""

@@ -47,6 +47,14 @@ def test_windows_with_a_step_are_not_copied(step: int, text: str) -> None:
     assert copied(default_spec(ff.cascade([text], sizes=sizes))) == set()
 
 
+@pytest.mark.parametrize("index", ["p - 4*r", "p + r - 1"])
+def test_windows_that_leave_the_array_are_not_copied(index: str) -> None:
+    """Their vectors would be put together from a copy's elements; of others that many rows use again rows are copied."""
+    sizes = {"B": 2, "O": 64, "C": 32, "P": 800}
+    for text, held in ((f"I[b, c, P: {index}] * W[o, c, r]", set()), ("I[b, c, p] * W[o, c, r]", {"I"})):
+        assert copied(default_spec(ff.cascade([f"Z[b, o, p] = sum({text})"], sizes=sizes | {"R": 3}))) == held
+
+
 @pytest.mark.parametrize(("size", "blocks"), [(20, False), (20_000, True)], ids=["near", "far"])
 def test_what_stays_near_is_read_in_any_order(size: int, blocks: bool) -> None:
     """Lines of an operand that many rows use are there whatever the order; blocks would cut the rows of the others."""

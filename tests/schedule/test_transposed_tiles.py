@@ -75,6 +75,24 @@ def _block_calls(t_unit: lp.TranslationUnit) -> list[list[str]]:
     return [line[line.index("(") + 1 : -2].split(", ") for line in lines if line.startswith("vstoreblock")]
 
 
+@pytest.mark.parametrize("rows", [9, 24, 29])
+def test_a_window_that_begins_before_the_array_is_no_block(rows: int) -> None:
+    """A block has its first row: of ``y - t`` there is none for ``t = 1`` where ``y = 0``."""
+    cascade = ff.cascade(["Z[y, x] = sum(A[P: y - t, x] * K[t])"], sizes={"P": rows - 1, "Y": rows, "X": 11, "T": 2})
+    schedule = Schedule(
+        (
+            Explicate(),
+            split("Z.y", 8, rows),
+            Reorder("Z", refs("Z.y/0 Z.x Z.t Z.y/1")),
+            CacheRead(("Z",), "A", ref("Z.y/0"), "local"),
+            CacheWrite("Z", ref("Z.x"), "private"),
+            Vectorize(refs("Z.y/1")),
+        )
+    )
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 @pytest.mark.parametrize(("k", "block"), [(3, ""), (5, "vstoreblock_local_global_float4(to["), (7, "vstoreblock_local_global_float4(to[")])
 def test_a_tile_of_fewer_columns_than_lanes_goes_by_smaller_blocks(k: int, block: str) -> None:
     """Element by element, where it has too few columns for any."""

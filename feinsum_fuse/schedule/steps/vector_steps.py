@@ -226,9 +226,14 @@ def _fetched_columns(nest: Nest, chain: Sequence[For], statement: Statement, til
     if len(rows) != 1 or array is None or array.consecutive_axis is None:
         return None
     columns = [name for name in statement.operands[0].indices[array.consecutive_axis].variables if name in wide]
-    if len(columns) != 1 or statement.guards or not is_transposed(nest, statement, rows[0], columns[0]):
+    if len(columns) != 1 or statement.guards or _begins_late(chain, rows[0], columns[0]):
         return None
-    return long[rows[0]], wide[columns[0]]
+    return (long[rows[0]], wide[columns[0]]) if is_transposed(nest, statement, rows[0], columns[0]) else None
+
+
+def _begins_late(chain: Sequence[For], *names: str) -> bool:
+    """Whether loops leave out their first iterations, as those do over a window that begins before the array: a block has its first row."""
+    return any(limit.coefficients.get(name, 0) > 0 for loop in chain for limit in loop.limits for name in names)
 
 
 def is_transposed(nest: Nest, statement: Statement, row: str, column: str) -> bool:
@@ -286,7 +291,7 @@ def _copies_of_blocks(nest: Nest, body: tuple[NestItem, ...]) -> tuple[NestItem,
 def _is_block(nest: Nest, columns: For, rows: For) -> bool:
     """Whether lanes copy a column each time of no more of them than there are lanes; of bytes of as many."""
     statement = _copying(columns, rows)
-    if statement is None or columns.extent is None or rows.extent is None:
+    if statement is None or columns.extent is None or rows.extent is None or _begins_late((columns, rows), columns.name, rows.name):
         return False
     is_short = SHORTEST_BLOCK <= columns.extent < rows.extent and nest.dtype_of(statement.target.source) not in BYTE_TYPES
     return (is_short or columns.extent == rows.extent) and is_transposed(nest, statement, rows.name, columns.name)
@@ -297,7 +302,7 @@ def _makes_words(nest: Nest, byte: For, columns: For) -> bool:
     statement = _copying(byte, columns)
     if statement is None or byte.extent != DOT_PRODUCT.deep or nest.dtype_of(statement.target.source) not in BYTE_TYPES:
         return False
-    return is_transposed(nest, statement, byte.name, columns.name)
+    return not _begins_late((byte, columns), byte.name, columns.name) and is_transposed(nest, statement, byte.name, columns.name)
 
 
 def _copying(outer: For, lane: For) -> Statement | None:
