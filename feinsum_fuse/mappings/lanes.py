@@ -127,9 +127,9 @@ def _across_lines(einsum: Einsum) -> int:
 def fills(einsum: Einsum, variable: str, length: int, width: int) -> bool:
     """Whether a variable with so many iterations may be the lanes of a vector, which need not all be in use: two do more than one.
 
-    Sums in lanes have all of them: what is added up at the end would be mostly nothing.
+    Sums in lanes have half of them or more: what is added up at the end would be mostly nothing.
     """
-    return length > 1 if variable in einsum.output_variables else length >= width
+    return length > 1 if variable in einsum.output_variables else 2 * length >= width
 
 
 def possible_lanes(einsum: Einsum, *, sums: bool = True) -> tuple[str, ...]:

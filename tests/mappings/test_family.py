@@ -357,9 +357,11 @@ def test_lanes_of_a_convolution_lie_together(stride: int) -> None:
     assert taken(line, sizes)["lane"] == "q"
 
 
-def test_sums_in_lanes_have_whole_vectors() -> None:
-    lanes = next(c for c in Family(default_space(ff.cascade(["Z[m] = A[m,k]"], sizes={"M": 512, "K": 7}))).choices() if c.kind == "lane")
-    assert "k" not in lanes.options
+@pytest.mark.parametrize(("columns", "fills"), [(3, False), (4, True), (7, True)])
+def test_sums_in_lanes_fill_half_a_vector(columns: int, fills: bool) -> None:
+    cascade = ff.cascade(["Z[m] = A[m,k]"], sizes={"M": 512, "K": columns})
+    lanes = next(c for c in Family(default_space(cascade)).choices() if c.kind == "lane")
+    assert ("k" in lanes.options) == fills
 
 
 def test_rows_that_lie_together_make_a_register_tile() -> None:

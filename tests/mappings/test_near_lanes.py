@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import feinsum_fuse as ff
@@ -38,6 +39,16 @@ def test_short_dot_products_are_lanes(columns: int) -> None:
     spec = default_spec(ff.cascade(["Z[m] = X[m, k] * Y[m, k]"], sizes={"M": 100_000, "K": columns}))
     assert copied(spec) == set()
     assert lanes(spec) == ({"m"} if columns <= 3 else set())
+
+
+@pytest.mark.parametrize("columns", [4, 5, 7, 8])
+def test_sums_over_short_rows_are_lanes(columns: int) -> None:
+    """Of half a vector of eight and more, where many of them are one sum."""
+    cascade = ff.cascade(["Z[b, g] = X[b, p, g, c]"], sizes={"B": 3, "P": 400, "G": 5, "C": columns})
+    spec = default_spec(cascade)
+    assert lanes(spec) == {"c"}
+    inputs = {"X": np.arange(400 * 15 * columns, dtype="float32").reshape(3, 400, 5, columns) % 7}
+    np.testing.assert_array_equal(ff.compile(spec)(**inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
 @pytest.mark.parametrize(("step", "text"), [(2, "O[c, p] = max(I[c, H: 2*p + r])"), (4, "O[c, p] = I[c, H: 4*p + r] * W[r]")])
