@@ -8,19 +8,6 @@ float32 number to the largest errors that are stated here. Infinities, zeros and
 
 from __future__ import annotations
 
-_REDUCED = """
-  /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980). Adding 1.5 * 2^23 + 127 rounds,
-     and the last bits are those of the exponent of 2^n. */
-  VECTOR k = y * 1.442695041f + 12583039.0f;
-  VECTOR power_of_two = as_VECTOR(as_INTS(k) << 23);
-  k = k - 12583039.0f;
-  VECTOR r = y - k * 0.693145752f - k * 1.428606820e-6f;
-  VECTOR q = 1.382068964e-3f;
-  q = q * r + 8.368675597e-3f;
-  q = q * r + 4.166826606e-2f;
-  q = q * r + 1.666652113e-1f;
-  q = q * r + 4.999999404e-1f;
-  VECTOR power = (1.0f + (r + r * r * q)) * power_of_two;"""
 _SIGNED = "as_VECTOR(as_INTS({}) | (as_INTS(x) & (int) 0x80000000))"
 """With the sign of x, zeros included."""
 
@@ -92,17 +79,25 @@ static inline VECTOR NAME(VECTOR x)
 TANH = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
-  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
-  VECTOR y = size > 10.0f ? (VECTOR)(20.0f) : size + size;{_REDUCED}
-  VECTOR large = 1.0f - 2.0f / (power + 1.0f);
-  VECTOR p = -5.897966679e-3f;
-  p = p * square + 2.079862542e-2f;
-  p = p * square - 5.378471687e-2f;
-  p = p * square + 1.333193630e-1f;
-  p = p * square - 3.333329856e-1f;
-  return {_SIGNED.format("size < 0.6f ? x + x * (square * p) : large")};
+  /* 2 size = n ln(2) + 2 r, with ln(2) / 2 in two parts, the first of which times n is exact (Cody and Waite, 1980). Adding
+     1.5 * 2^23 + 127 rounds, and the last bits are those of the exponent of 2^n. */
+  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff);
+  VECTOR y = size > 10.0f ? (VECTOR)(10.0f) : size;
+  VECTOR k = y * 2.885390082f + 12583039.0f;
+  VECTOR power_of_two = as_VECTOR(as_INTS(k) << 23);
+  k = k - 12583039.0f;
+  VECTOR r = y - k * 0.346572876f - k * 7.14303410e-7f;
+  VECTOR q = 4.422060400e-2f;
+  q = q * r + 1.338992566e-1f;
+  q = q * r + 3.333463073e-1f;
+  q = q * r + 6.666608453e-1f;
+  q = q * r + 9.999998808e-1f;
+  /* (exp(2 size) - 1) / 2 */
+  VECTOR grown = (r + r * r * q) * power_of_two + (0.5f * power_of_two - 0.5f);
+  VECTOR result = grown / (grown + 1.0f);
+  return {_SIGNED.format("result")};
 }}"""
-"""Within 4 units in the last place: a polynomial below 0.6, 1 - 2 / (exp(2x) + 1) above."""
+"""Within 4 units in the last place: of exp(2x) - 1, whose exponent is added before 1 is taken off, the part that it is of itself and 2."""
 
 ERF = f"""
 static inline VECTOR NAME(VECTOR x)
@@ -130,36 +125,39 @@ static inline VECTOR NAME(VECTOR x)
 """Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
 
 _TURNED = """
-  /* Beyond, and where there is no number, the quarters are more than what follows tells apart. Written out: PoCL compiles loops under
-     conditions that work-items disagree on wrongly. */
+static inline VECTOR NAME(VECTOR x)
+{{
+  /* Beyond, and where there is no number, the halves of a turn are more than what follows tells apart. Written out: PoCL compiles loops
+     under conditions that work-items disagree on wrongly. */
   INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f);
   if (ANY(beyond)) return EACH({function});
-  /* x = n pi/2 + r, with pi/2 in four parts, of which n times one of the first three is exact. */
-  VECTOR k = x * 0.636619747f + 12582912.0f;
-  INTS n = as_INTS(k){shift};
-  k = k - 12582912.0f;
-  VECTOR r = x - k * 1.570800781f + k * 4.454515874e-6f - k * 6.077272019e-11f + k * 1.715124510e-15f, square = r * r;
-  VECTOR p = -1.951809973e-4f;
-  p = p * square + 8.332188241e-3f;
-  p = p * square - 1.666665524e-1f;
-  VECTOR q = 2.443255289e-5f;
-  q = q * square - 1.388731063e-3f;
-  q = q * square + 4.166664556e-2f;
-  VECTOR turned = (n & 1) != 0 ? 1.0f - 0.5f * square + square * square * q : r + r * (square * p);
-  turned = as_VECTOR(as_INTS(turned) ^ ((n & 2) << 30));"""
-
-SIN = f"""
-static inline VECTOR NAME(VECTOR x)
-{{{_TURNED.format(function="sin", shift="")}
-  return x == 0.0f ? x : turned;
+{halves}
+  VECTOR r = x - k * 3.141357422f - k * 2.352297306e-4f - k * 1.984187259e-9f, square = r * r;
+  VECTOR p = 2.606081807e-6f;
+  p = p * square - 1.980977395e-4f;
+  p = p * square + 8.333069272e-3f;
+  p = p * square - 1.666665971e-1f;
+  p = p * square + 1.0f;
+  return as_VECTOR(as_INTS(r * p) ^ ({odd} << 31));
 }}"""
-"""Within 4 units in the last place: of what is left of x beyond multiples of pi/2, polynomials on +-pi/4."""
-COS = f"""
-static inline VECTOR NAME(VECTOR x)
-{{{_TURNED.format(function="cos", shift=" + 1")}
-  return turned;
-}}"""
-"""Within 4 units in the last place: the sine of x + pi/2, which is not added."""
+"""Within 4 units in the last place: of what is left of x beyond multiples of pi, a polynomial on +-pi/2; pi is in three parts, of which k
+times one of the first two is exact."""
+SIN = _TURNED.format(
+    function="sin",
+    odd="n",
+    halves="""  /* x = k pi + r */
+  VECTOR k = x * 0.318309886f + 12582912.0f;
+  INTS n = as_INTS(k);
+  k = k - 12582912.0f;""",
+)
+COS = _TURNED.format(
+    function="cos",
+    odd="(n + 1)",
+    halves="""  /* x = (n + 1/2) pi + r */
+  VECTOR k = (x * 0.318309886f - 0.5f) + 12582912.0f;
+  INTS n = as_INTS(k);
+  k = (k - 12582912.0f) + 0.5f;""",
+)
 
 VECTOR_MAX = """
 static inline VECTOR NAME(VECTOR x, VECTOR y)
