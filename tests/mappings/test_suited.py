@@ -144,6 +144,8 @@ def test_outputs_that_are_moved_in_place_of_operands(line: str, sizes: dict[str,
     [
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 192, "N": 192, "K": 150}, [Triangle("Z", "m", "n")]),
         ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 500, "N": 500, "K": 90}, [Triangle("Z", "n", "m"), Pack("Z_half", 1, ("k", "n"))]),
+        ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 192, "N": 192, "K": 150}, [Pack("Z", 1, ("k", "n"))]),
+        ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 60, "N": 60, "K": 150}, []),
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 100, "N": 100, "K": 150}, []),
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 300, "N": 300, "K": 20}, []),
     ],
@@ -342,8 +344,13 @@ def test_sums_in_lanes_share_both_operands_vectors() -> None:
     assert text.count("foldsum_float16(") == 2 and "upto_private" not in text
 
 
-@pytest.mark.parametrize("text", ["Z[i, j] = A[k, i] * A[k, I: j]", "Z[i, j] = A[i, k] * A[I: j, k]"])
-@pytest.mark.parametrize(("side", "depth"), [(400, 900), (800, 1800), (200, 2000), (1000, 200)])
+@pytest.mark.parametrize(
+    ("text", "side", "depth"),
+    [
+        *(("Z[i, j] = A[k, i] * A[k, I: j]", *sides) for sides in ((400, 900), (800, 1800), (200, 2000), (1000, 200))),
+        *(("Z[i, j] = A[i, k] * A[I: j, k]", *sides) for sides in ((400, 900), (800, 1800), (1000, 200))),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_groups_take_the_rows_that_the_diagonal_ends(text: str, side: int, depth: int, dtype: str) -> None:
     """Of the others every loop would begin there, and all tiles be computed."""

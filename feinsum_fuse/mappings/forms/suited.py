@@ -260,7 +260,8 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
     outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
     if einsum.box_points < MIRRORED * outputs:
         return None
-    found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= SIDE]
+    least = PANELS if _turns_twice(einsum) and not target.lanes_are_items else SIDE
+    found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= least]
     if not found:
         return None
     half = Triangle(einsum.name, *max(found)[1])
@@ -306,11 +307,20 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         # Whoever reads words from bytes that lie apart puts them together anew each time.
         elif (
             used >= USED
-            and (_adds_words(cascade, einsum) or (sizes[columns] >= PANELS and size >= nearest))
+            and (_adds_words(cascade, einsum) or (sizes[columns] >= PANELS and size >= nearest) or _turns_twice(einsum))
             and size <= sizes[columns] // (2 * LEAST_ROWS) * panel
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _turns_twice(einsum: Einsum) -> bool:
+    """Whether an operand that is read as rows and as columns has rows that lie together: a group that turned it for its lanes would hold
+    a copy of both.
+    """
+    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
+    turned = {access.tensor for access in einsum.operands if columns in access.variables and access.variables[-1] != columns}
+    return any(access.tensor in turned and columns not in access.variables for access in einsum.operands)
 
 
 def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pack | None:
