@@ -124,13 +124,15 @@ DRAWN_BY_SUBJECT_SINCE = (
 """Workloads S: of kinds that are in none of the others, as models of sequences, robotics, seismology, astronomy, many-body physics,
 rendering, compression and registration of images have them, sizes drawn; judged once on both runtimes on the processor of sets K to R,
 looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_THEN = (
     *("cauchy_likelihood", "coherence", "element_matrix", "reprojection"),
     *("sine_layer", "option_book", "electron_density", "flood_step"),
 )
 """Workloads T: of kinds that are in none of the others, as robust statistics, the study of signals, assembly of finite elements, geometry
-of several views, implicit nets, pricing, quantum chemistry and hydrology have them, sizes drawn; for both runtimes on the processor of sets
-K to S. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+of several views, implicit nets, pricing, quantum chemistry and hydrology have them, sizes drawn; judged once on both runtimes on the
+processor of sets K to S, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads that are held out: none are drawn now. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -151,9 +153,10 @@ SETS = {
     "workloads of eight further subjects": DRAWN_BY_SUBJECT_NEXT,
     "workloads of eight subjects more": DRAWN_BY_SUBJECT_LAST,
     "workloads of eight subjects since": DRAWN_BY_SUBJECT_SINCE,
+    "workloads of eight subjects then": DRAWN_BY_SUBJECT_THEN,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLMNOPQRST"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTU"
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
