@@ -43,6 +43,19 @@ def test_of_several_maxima_in_registers_none_is_loaded_or_stored() -> None:
     assert tile(1) == pytest.approx(256 * 3e-8, rel=0.1)
 
 
+def test_neighbours_that_become_vectors_call_a_library_one_by_one() -> None:
+    """Eight sums side by side are one vector; a logarithm that the library keeps to itself is called for each of them."""
+    spec = mapped(
+        "{rank_sizes: {N: 8, K: 256}, bits_per_value: {All: 32}, einsums: ['Z[n] = log(A[k, n])']}",
+        "[A, Z]",
+        "- !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+        "  - !Temporal {rank_variable: n, tile_shape: 1}",
+    )
+    alone = {"log_scalar_seconds": 1e-6, "log_loop_seconds": 1e-6, "launch_seconds": 1e-12}
+    assert seconds(spec, **alone) == pytest.approx(256 * 8 * 1e-6, rel=0.01)
+    assert seconds(spec, **alone | {"log_loop_seconds": 1e-7}) == pytest.approx(256 * 8 * 1e-7, rel=0.05), "of which it makes vectors"
+
+
 def test_loops_shorter_than_half_a_vector_store_their_results_one_by_one() -> None:
     """Rows of a matrix that is copied transposed: of three a compiler stores three, of 64 it may scatter a vector's at a time."""
 

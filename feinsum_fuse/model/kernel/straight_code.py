@@ -247,6 +247,8 @@ class Straight:
             elif line.lane is None and self.summed == 1 and (self._is_independent or self.scalars.calls_are_joined(line, name)):
                 seconds = times / self._pieces(line) * self.machine.looped(name)
             else:
+                if line.lane is None and self.summed == 1 and is_call(name) and not self.machine.is_vectorised(name):
+                    times *= self.scalars.joined(line)  # each of the scalars that are vectors else is an argument of its own
                 seconds = times * self.machine.function(name, lanes)
                 if lanes == 1 and not is_call(name) and not is_divided(name):
                     counts.looped += seconds if self._passes_memory(line) else 0.0
