@@ -7,7 +7,7 @@ import pytest
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.kernel.value_operations import CodeCounts
-from tests.model.test_each_term import mapped, seconds, with_variables
+from tests.model.test_each_term import columns, mapped, seconds, with_variables
 
 
 def windows(written_out: int, step: int = 5) -> Spec:
@@ -42,6 +42,14 @@ def test_near_lanes_are_mixed_of_as_many_vectors_as_they_lie_apart(step: int) ->
     slow = {"load_seconds": 1e-6, "pack_seconds": 1e-13}
     assert seconds(windows(1, step), **slow) == pytest.approx(32 * 21 * (step + 1) * 1e-6, rel=0.01)
     assert seconds(windows(1, step), pack_seconds=1e-6) == pytest.approx(32 * 21 * (step - 1) * 1e-6, rel=0.01)
+
+
+@pytest.mark.parametrize(("rows", "cut"), [(16, 0), (13, 4), (12, 3), (9, 0)])
+def test_lanes_of_a_vector_that_is_not_full_take_longer(rows: int, cut: int) -> None:
+    """Of 13 rows the second vector of eight has five, four of them beside its first one."""
+    spec = with_variables(columns(rows, 64), launch_seconds=1e-12, pack_seconds=1e-6)
+    assert seconds(spec, cut_pack_seconds=3e-6) - seconds(spec) == pytest.approx(8 * 64 * cut * 2e-6, rel=0.01)
+    assert seconds(spec, cut_pack_seconds=1e-7) == seconds(spec), "never less than those of a whole one"
 
 
 def test_half_vectors_change_in_memory_as_much_sooner_as_they_are_stored() -> None:

@@ -52,6 +52,8 @@ UPDATES = 16
 """Vectors that are updated in memory between two updates of one of them."""
 APART_RESULTS = 192
 """Results of a loop that lie a line and an element apart; with what they are made of they fill half of a first cache of 32 KiB."""
+EMPTY = 3
+"""Lanes that stay empty of a vector that the last elements of a row fill."""
 LANE_STORED = 16
 """Vectors that are stored lane by lane, to rows that are far from one another."""
 FORWARDED = 64
@@ -117,6 +119,7 @@ _BODIES = {
     " for (int k = 0; k < 2; ++k) s += p[i * 16 + 128 * j + k]; q[i * 16] = s * p[i]; }",
     "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+    "cut_pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(CUT_PACK(0)); a1 += (VEC)(CUT_PACK(8)); }",
     "lane_stores": "for (int i = 0; i < n; ++i) { VEC v = x[i] + u; LANE_STORES }",
 }
 
@@ -166,6 +169,8 @@ class CoreBench:
             ("issue", "short", SHORT_LOOPS, SHORT_LOOPS * SHORT_OPERATIONS),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
+        if self.bench.lanes > EMPTY + 1:
+            yield "cut_pack", self.bench.probe(core, "probe_cut_pack", 1, 16, 2 * 16 * (self.bench.lanes - EMPTY - 1), BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
         if self.halves is not None:
@@ -315,6 +320,7 @@ class CoreBench:
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(from)": ", ".join(f"p[at + from + {k} * 256]" for k in range(lanes)),
+            "CUT_PACK(from)": ", ".join(f"p[at + from + {k} * 256]" if k < lanes - EMPTY else "(REAL) 0" for k in range(lanes)),
             "LANE_STORES": " ".join(f"q[i + {k} * 272] = {f'v.s{k:x}' if lanes > 1 else 'v'};" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))

@@ -20,7 +20,7 @@ from ...formats.opencl import MEMORIES
 from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
 from ...schedule.kernel.writing import FULLY_UNROLLED
-from ...schedule.loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of
+from ...schedule.loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of, trips
 from ...schedule.sameness import Same
 from ...schedule.statement import Place, Statement
 from ...schedule.tree.nest import For, Nest, NestItem, unless_same
@@ -116,6 +116,14 @@ class CodeLine:
     def filled(self) -> float:
         """Lanes of which there is an element, on average: at the end of a row some of a vector's."""
         return average_trips(self.lane, (*self.above, *self.unrolled)) if self.lane is not None else 1.0
+
+    @property
+    def cut(self) -> float:
+        """Lanes beyond the first of vectors that are filled in part, for each vector."""
+        if self.lane is None or not self.lane.limits:
+            return 0.0
+        counts = trips(self.lane, (*self.above, *self.unrolled))
+        return sum(count - 1 for count in counts if 1 < count < self.width) / len(counts)
 
     @property
     def is_vector(self) -> bool:

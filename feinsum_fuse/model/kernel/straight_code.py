@@ -84,7 +84,7 @@ class Straight:
         ports = [
             self._counts.computing(self.machine, spread=self._missing > -self.machine.figure("vector_registers") / 2),
             self._counts.loading(self.machine, self.loads),
-            self._counts.packed * second("pack"),
+            self._counts.packing(self.machine),
             self._counts.gathered * second("gathered"),
             self._counts.updating(self.machine),
             self._turned * second("spilled"),
@@ -289,6 +289,7 @@ class Straight:
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
             else:
                 loads, packs = self.scalars.filling(line, place, line.filled)
+                counts.cut_packed += self.scalars.cut(line, place) if repeated else 0.0
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
             if self.summed == 1:

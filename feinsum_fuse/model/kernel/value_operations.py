@@ -207,6 +207,8 @@ class CodeCounts:
     loads: float = 0.0
     stores: float = 0.0
     packed: float = 0.0
+    cut_packed: float = 0.0
+    """Those of the lanes put into vectors that are of whole vectors of which others stay empty."""
     gathered: float = 0.0
     """Elements that lie apart and are put into vectors of sums."""
     lane_stores: float = 0.0
@@ -252,6 +254,11 @@ class CodeCounts:
         """Seconds in which vectors are changed in memory: those of half a length in as much less time as their stores."""
         sooner = 1 - min(1.0, machine.seconds("narrow_store") / machine.seconds("store"))
         return (self.updates - sooner * self.narrow_updates) * machine.seconds("vector_memory_update")
+
+    def packing(self, machine: Machine) -> float:
+        """Seconds in which lanes are put into vectors: into one that is not full by instructions that compilers choose for other ends."""
+        whole = machine.seconds("pack")
+        return self.packed * whole + self.cut_packed * max(0.0, machine.variable("cut_pack_seconds", whole) - whole)
 
     def computing(self, machine: Machine, *, spread: bool = False) -> float:
         """Seconds in which the arithmetic of an iteration starts; ``spread``: whether scalars are put into lanes on its ports."""

@@ -132,6 +132,13 @@ class ScalarVectors:
         every = math.prod(math.ceil(count) for step, count in moved if step)
         return vectors * lanes * (len(found) / every if len(found) <= MOST_ELEMENTS else 1.0), vectors * (lanes - 1)
 
+    def cut(self, line: CodeLine, place: Place) -> float:
+        """Of the lanes put in (:meth:`filling`), those of whole vectors that stay empty in part: half vectors take what others do."""
+        assert line.lane is not None
+        apart = stride(self.nest, place, line.lane.name) or 0
+        is_mixed = line.is_vector and is_near(apart, line.width) and memory_of(self.nest, place.source) != "private"
+        return 0.0 if is_mixed or line.width <= self.native(line) // 2 else line.distinct(place) * line.cut
+
     def is_joined(self, line: CodeLine, place: Place) -> bool:
         """Whether copies of a statement read neighbours there."""
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
