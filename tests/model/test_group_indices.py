@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from feinsum_fuse.formats.spec import Spec
-from tests.model.test_each_term import mapped, seconds
+from tests.model.test_each_term import mapped, seconds, with_variables
 
 CALLED = {"group_index_times": 16.0, "launch_seconds": 1e-9}
 """A loop that asks takes so many times as long as one that does not."""
@@ -50,3 +50,23 @@ def test_where_a_part_starts_that_two_axes_decide_is_asked_for_before() -> None:
 def test_what_two_loops_ask_for_is_asked_for_before() -> None:
     """Both the loop that reads a tile back and the one that writes it use ``Z_at``."""
     assert seconds(moved_twice(), **CALLED) == seconds(moved_twice(), **KNOWN)
+
+
+def beside_an_index(tile: int) -> Spec:
+    """Sums over ``k`` of what a tile of rows that a group has is moved by, and results whose rows are the same: ``Z[24*M_at + n]``."""
+    return with_variables(
+        mapped(
+            "{rank_sizes: {M: 48, N: 24, K: 512}, bits_per_value: {All: 32}, einsums: ['Z[m, n] = (X[k] - A[m]) * (X[k] - B[n])']}",
+            "[X, A, B, Z]",
+            "- !Spatial {rank_variable: m, tile_shape: 24, component: Core, name: core}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+            f"  - !Temporal {{rank_variable: m, tile_shape: {tile}}}\n  - !Storage {{tensors: [Z], component: Register}}\n"
+            "  - !Temporal {rank_variable: k, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 1}",
+        ),
+        summed_seconds=1e-13,
+    )
+
+
+def test_an_index_that_other_arrays_share_is_asked_for_before() -> None:
+    """``M_at = 24*gid(0) + 8*m`` has a name, since rows of ``Z`` begin there, too; ``24*gid(0) + m`` is too short for one."""
+    assert seconds(beside_an_index(8), **CALLED) == seconds(beside_an_index(8), **KNOWN)
+    assert seconds(beside_an_index(1), **CALLED) > 2 * seconds(beside_an_index(1), **KNOWN)

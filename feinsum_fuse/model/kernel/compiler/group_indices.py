@@ -4,7 +4,7 @@ one over scalars.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ....codegen.repeats import REPEATED
 from ....schedule.statement import Place
@@ -38,15 +38,19 @@ def _asks(place: Place, groups: frozenset[str]) -> bool:
 
 
 def _has_name(nest: Nest, block: BasicBlock, place: Place, groups: frozenset[str]) -> bool:
-    """Whether what other loops than the block's move a place by is long enough for a name, and another block reads or writes there, too:
-    it is computed before both then.
+    """Whether what other loops than the block's move a place by is long enough for a name, and another block reads or writes there, too,
+    or where one of its indices is the same: it is computed before both then.
     """
     around = {loop.name for loop in block.above[:-1] if loop.extent != 1}
 
-    def start(of: Place) -> Mapping[str, int]:
-        return {name: step for name, step in (moves(nest, of) or {}).items() if name in around}
+    def start(steps: Mapping[str, int]) -> Mapping[str, int]:
+        return {name: step for name, step in steps.items() if name in around}
 
-    own, here = start(place), {id(line.statement) for line in block.lines}
+    def starts(of: Place) -> Iterator[Mapping[str, int]]:
+        yield start(moves(nest, of) or {})
+        yield from (start(dict(index.terms)) for index in of.indices)  # Z[32*M_at + j] beside M[M_at]
+
+    own, here = start(moves(nest, place) or {}), {id(line.statement) for line in block.lines}
     length = sum(step != 1 for step in own.values()) + len(own) - 1 - max(0, len(groups & own.keys()) - 1)
     others = (of for _, s in nest.points if id(s) not in here for of in (s.target, *s.operands))
-    return length >= REPEATED and any(start(of) == own for of in others)
+    return length >= REPEATED and any(own in starts(of) for of in others)
