@@ -32,3 +32,31 @@ def test_lanes_of_several_sums_are_added_up_beside_one_another() -> None:
     slow = {"folded_sum_seconds": 1e-6, "multiply_add_latency_seconds": 1e-4}
     assert seconds(rows_side_by_side(8), **slow) < 1.1 * seconds(rows_side_by_side(1), **slow)
     assert seconds(rows_side_by_side(8), **slow, pack_seconds=1e-7) > 2 * seconds(rows_side_by_side(1), **slow), "as far as ports allow"
+
+
+def test_a_tile_that_is_cut_is_summed_in_vectors_as_a_whole_one() -> None:
+    """The text decides before the loop over ``k`` how many rows there are: no copy stands under a condition."""
+
+    def tiles(rows: int) -> float:
+        spec = mapped(
+            f"{{rank_sizes: {{M: {rows}, N: 4, K: 512}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[n, k]']}}",
+            "[A, B, Z]",
+            "- !Temporal {rank_variable: n, tile_shape: 1}\n  - !Temporal {rank_variable: m, tile_shape: 8}\n"
+            "  - !Storage {component: Register, tensors: [Z]}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
+            "  - !Temporal {rank_variable: m, tile_shape: 1}",
+        )
+        return seconds(spec, launch_seconds=1e-12, summed_seconds=1e-13, issue_seconds=1e-13, load_seconds=1e-6)
+
+    assert tiles(12) - tiles(8) < 0.7 * tiles(8)
+
+
+def test_what_no_vector_is_full_of_is_counted_block_by_block() -> None:
+    """Of 136 elements in blocks of 64 the last has eight: each is a whole number of vectors of eight, while 45 on average is not."""
+    spec = mapped(
+        "{rank_sizes: {M: 64, K: 136}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m, k] * B[k]']}",
+        "[A, B, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: k, tile_shape: 64}\n"
+        "  - !Temporal {rank_variable: k, tile_shape: 1}",
+    )
+    figures = {"launch_seconds": 1e-12, "summed_seconds": 1e-13, "folded_sum_seconds": 1e-13, "issue_seconds": 1e-13, "load_seconds": 1e-6}
+    assert seconds(spec, **figures) == pytest.approx(64 * 136 / 8 * 2 * 1e-6, rel=0.05)

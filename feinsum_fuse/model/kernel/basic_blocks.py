@@ -83,11 +83,11 @@ class CodeLine:
 
     @kept_property
     def guarded(self) -> frozenset[str]:
-        """Unrolled loops some of whose copies stand under a condition of their own. Of sums, tiles that are whole stand apart from
-        those that are cut (``codegen/loops/whole_tiles.py``): where all copies are known to run, none has a condition.
+        """Unrolled loops some of whose copies stand under a condition of their own. Of sums, tiles that are whole and each kind of
+        those that are cut stand apart (``codegen/loops/whole_tiles.py``): where it is known how many copies run, none has a condition.
         """
         sums = self.statement.reduce is not None
-        whole = {loop.name for loop in self.unrolled if sums and self.known.get(loop.name) == loop.extent}
+        whole = {loop.name for loop in self.unrolled if sums and loop.name in self.known}
         return frozenset(
             loop.name
             for depth, loop in enumerate(self.unrolled)

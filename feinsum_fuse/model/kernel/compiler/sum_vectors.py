@@ -41,7 +41,10 @@ class SumVectors:
         updates = max(line.copies / line.distinct(line.statement.target) for line in adding)
         width = max(bytes_of(self.nest.dtype_of(line.statement.target.source)) for line in adding)
         each = max(iteration, updates / self._together * self.machine.seconds("summed") * width / SINGLE)
-        rest = self.block.trips % lanes
+        loop = self.block.loop
+        assert loop is not None
+        counts = trips(loop, self.block.above[:-1])
+        rest = sum(count % lanes for count in counts) / len(counts)
         folded = self._folding(sum(line.distinct(line.statement.target) for line in adding), lanes)
         return (self.block.trips - rest) * each + rest * alone + folded
 
