@@ -243,3 +243,12 @@ def test_of_lengths_that_are_as_fast_the_usual_one_is_that_of_a_register() -> No
     assert usual_length(widths, [58, 115, 116], register=32) == 1
     assert usual_length(widths, [58, 115, 60], register=64) == 1
     assert usual_length(widths, [110, 115, 60], register=64) == 0
+
+
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_functions_take_of_a_map_what_they_were_measured_at(device: cl.Device) -> None:
+    """Ten logarithms whose values stay in registers took one and a half times as long on one compiler: kernels have none such."""
+    text = CoreBench(Bench(device, "float32", 8), 1 << 26)._functions(Bench(device, "float32", 8)).executable.source
+    log = text.partition("void probe_log(")[2].partition("}\n")[0]
+    assert "y[i] = " in log and "x[i]" in log and "a9 = " not in log
+    assert "a9 = " in text.partition("void probe_max(")[2].partition("}\n")[0], "of one instruction a map would be its stores"
