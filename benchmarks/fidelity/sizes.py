@@ -1,4 +1,4 @@
-"""The sizes of sets I to T, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to U, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -128,6 +128,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "option_book": {"S": (100, 600), "K": (60, 300), "T": (4, 16)},
         "electron_density": {"G": (600, 5000), "M": (24, 96)},
         "flood_step": {"Y": (200, 1200), "X": (200, 1200)},
+    },
+    2623: {
+        "bispectrum": {"S": (300, 1500), "F": (24, 96), "G": (24, 96)},
+        "logistic_fit": {"N": (800, 4000), "D": (6, 24), "K": (16, 64)},
+        "ray_hits": {"N": (800, 4000), "S": (40, 200)},
+        "quantised_layer": {"N": (100, 500), "I": (80, 400), "O": (60, 300)},
+        "strain_rate": {"N": (20000, 100000)},
+        "sinkhorn_step": {"I": (300, 1200), "J": (300, 1200)},
+        "local_contrast": {"Y": (160, 600), "X": (160, 600), "R": (3, 7), "S": (3, 7)},
+        "prediction_residual": {"F": (100, 500), "T": (200, 800), "K": (8, 20)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
