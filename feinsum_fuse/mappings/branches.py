@@ -20,6 +20,7 @@ from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
 from .lanes import SCATTERED, fills, is_contiguous, is_picked, is_read_across, lanes_of, possible_lanes
+from .passes import numbers_of_rows, pass_rows
 from .segments import GROUP_POINTS, LEAST_ROWS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -43,9 +44,6 @@ UNEVEN = 1.05
 """How much later the last core may end: for less a tile of rows is not made shorter."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
-PASS = 4
-"""What Einsums do with a few rows fills the nearest cache to one part of so many: the next rows are on their way into it meanwhile, and
-caches keep what stands at alike addresses in few places."""
 NEAREST_PART = 2
 """What is used again soon, as a copied tile is, fills the nearest cache to one part of so many."""
 STAYS = 4
@@ -241,7 +239,7 @@ class Branch:
         if held:
             usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
         if problems >= groups and (
-            (extent < 2 * usual and extent * held <= self.plan.budget) or self._is_read_across(self.segment.einsums[0], rows)
+            (extent < 2 * usual and extent * held <= self.plan.budget) or self.is_read_across(self.segment.einsums[0], rows)
         ):
             return extent  # there are groups enough without cutting a problem
         return self._shared(rows, min(extent, usual), problems)
@@ -301,12 +299,9 @@ class Branch:
                 return True
         return False
 
-    def is_read_across(self, einsum: Einsum) -> bool:
-        """Whether a group should read rows of this Einsum alone from end to end."""
-        return self._is_read_across(einsum, self.rows)
-
-    def _is_read_across(self, einsum: Einsum, rows: RowVariables) -> bool:
-        row = rows.get(einsum.name)
+    def is_read_across(self, einsum: Einsum, rows: RowVariables | None = None) -> bool:
+        """Whether a group should read rows of this Einsum alone from end to end; ``rows``: other ones than the branch's."""
+        row = (self.rows if rows is None else rows).get(einsum.name)
         return len(self.segment.einsums) == 1 and row is not None and is_read_across(self.segment.cascade, einsum, row, self.plan.target)
 
     def _least_rows(self, rows: RowVariables) -> int:
@@ -425,11 +420,9 @@ class Branch:
 
     def passes(self) -> list[Node]:
         """The loop over the few rows of a group that all Einsums go through before the next ones, so that each finds them near by."""
-        if not self._goes_in_passes():
+        if not self._goes_in_passes(self.lanes):
             return []
-        touched = self.segment.touched_bytes(self.rows)
-        near = max(1, self.plan.target.nearest_cache_bytes // PASS // max(1, touched))
-        usual = min(self.tile, 1 << near.bit_length() - 1)
+        usual = pass_rows(self.segment, self.rows, self.tile, self.plan.target)
         others = [self.tile, *(n for n in PASSES if n < self.tile)]
         return self.cut(self.rows, self.chooser.choose(Choice.of("pass", self.name, usual, others)))
 
@@ -443,20 +436,27 @@ class Branch:
                 return False
         return any(loop.rows == self.lanes for loop in self.segment.loops)
 
-    def _goes_in_passes(self) -> bool:
+    def _numbers(self) -> frozenset[str]:
+        """The Einsums that make a number for each row, which go through few rows with the others."""
+        return numbers_of_rows(self.segment, self.rows, self.tile, self.plan.target)
+
+    def _goes_in_passes(self, lanes: Mapping[str, str | None]) -> bool:
         """Whether a group's rows are taken as well one by one: they are no lanes, lie apart where vectors are turned, and what a sum uses
         again in the next row stays in the nearest cache and is used again along another variable, too.
         """
         if not self.rows or len(self.segment.einsums) < 2 or self.plan.components.on_items or self.plan.components.tiles is None:
             return False
+        numbers = self._numbers()
         for einsum in self.segment.einsums:
-            row, lane = self.rows[einsum.name], self.lanes[einsum.name]
+            if einsum.name in numbers:
+                continue
+            row, lane = self.rows[einsum.name], lanes[einsum.name]
             again = {access.tensor for access in einsum.operands if row not in access.variables} if einsum.reduces else set()
             beside = max((self.tiles[einsum.name][v] for v in einsum.output_variables if v not in (row, lane)), default=1)
             is_near = sum(map(self.segment.around.tensor_bytes, again)) <= self.plan.target.nearest_cache_bytes
             if lane in {row, None} or (again and not (is_near and beside >= self.plan.target.vector_registers // MOST_VECTORS)):
                 return False
-        return not self._in_vectors(self.rows, self.lanes)
+        return not self._in_vectors(self.rows, {**lanes, **dict.fromkeys(numbers)})
 
     def _grouped(self, rows: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of rows, on groups if there are any."""
@@ -477,6 +477,8 @@ class Branch:
         best = dict(lanes_of(self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered).chosen)
         if self.plan.width == 1:
             return best
+        if self._goes_in_passes(best):
+            best |= dict.fromkeys(self._numbers())
         along: Sequence[dict[str, str | None]] = [{**self.rows}] if self.rows and self.tile >= self.plan.width else []
         best = self.chooser.choose(Choice.of("layout", self.name, best, along))
         result: dict[str, str | None] = {}

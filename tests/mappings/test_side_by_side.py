@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.formats.mapping import Spatial
-from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.formats.mapping import Spatial, Temporal
+from feinsum_fuse.mappings.default_mapping import default_space, default_spec
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.target import ANY_DEVICE
 
@@ -64,3 +64,32 @@ def test_groups_that_add_up_nothing_have_fewer_rows(rows: int) -> None:
     segment_rows = Family(default_space(cascade), replace(ANY_DEVICE, units=2)).mapping()
     tile = next(node.tile_shape for node in segment_rows.nodes if isinstance(node, Spatial))
     assert rows // 16 <= tile <= max(1, rows // 8)
+
+
+LOGARITHM = ("X[m] = max(S[m,p])", "L[m] = exp(S[m,p] - X[m])", "Y[m] = X[m] + log(L[m])")
+
+
+def rows_together(lines: tuple[str, ...], columns: int) -> int:
+    """Rows that the default mapping goes through with one Einsum before the next one has them."""
+    cascade = ff.cascade(list(lines), sizes={"M": 1000, "P": columns})
+    mapping = default_spec(cascade, target=replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)).mapping
+    assert mapping is not None
+    shape = [node.tile_shape for node in mapping.nodes if isinstance(node, Temporal | Spatial)][-1]
+    assert isinstance(shape, int)
+    return shape
+
+
+def test_numbers_of_long_rows_are_made_row_by_row() -> None:
+    """In lanes they would need sixteen rows, of which all had been gone through for the maximum when their exponentials are added up."""
+    assert rows_together(LOGARITHM, 1628) == 1
+    assert rows_together(LOGARITHM, 900) == 2
+    assert rows_together(LOGARITHM, 100) > 16  # a logarithm by itself is much beside a short row
+    assert rows_together(LOGARITHM[:2], 1628) == 1  # without numbers, too
+    assert rows_together(("L[m] = exp(S[m,p])", "Y[m] = log(L[m])"), 1628) > 16  # rows are gone through once
+
+
+@pytest.mark.parametrize("columns", [1031, 1628])
+def test_numbers_of_long_rows_are_right(columns: int) -> None:
+    program = ff.compile(list(LOGARITHM), sizes={"M": 37, "P": columns})
+    rows = np.random.default_rng(3).standard_normal((37, columns)).astype("float32")
+    np.testing.assert_allclose(program(S=rows)["Y"], np.log(np.exp(rows.astype("float64")).sum(1)), rtol=1e-5)
