@@ -146,7 +146,7 @@ def row_computed_on(nest: Nest, place: Place, above: Sequence[For], statement: S
             return 0
         ((axis, by),) = moved.items()
         row = prod(shape[axis + 1 :])
-        if run == by * row and loop.binding == "loop" and run > 1 and _is_read_before(nest, place.source, above[: depth + 2]):
+        if run == by * row and loop.binding == "loop" and run > 1 and _is_read_before(nest, place.source, loop, above[depth + 1]):
             return run * itemsize if run * itemsize <= target.nearest_cache_bytes else 0
         if run != by * row:
             return 0
@@ -154,12 +154,11 @@ def row_computed_on(nest: Nest, place: Place, above: Sequence[For], statement: S
     return 0
 
 
-def _is_read_before(nest: Nest, source: str, above: Sequence[For]) -> bool:
-    """Whether the last but one of these loops reads an array before it comes to the last one."""
-    *_, around, inner = above if len(above) > 1 else (None, None)
-    for other, statement in nest.points:
-        names = [loop.name for loop in other]
-        if inner is None or around is None or inner.name in names:
+def _is_read_before(nest: Nest, source: str, around: For, inner: For) -> bool:
+    """Whether an array is read in an iteration of a loop before it comes to one inside."""
+    for above, statement in nest.points:
+        names = [loop.name for loop in above]
+        if inner.name in names:
             return False
         if around.name in names and any(place.source == source for place in statement.operands):
             return True
@@ -176,7 +175,7 @@ class _LongFunctions(WalkMapper):  # type: ignore[misc]
     def map_call(self, expr: Call) -> None:
         name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
         function = FUNCTIONS.get(name) or IN_KERNELS.get(name)
-        if function is not None and function.cycles[0] >= LONG_CYCLES:
+        if function is not None and function.cost != "" and function.cycles[0] >= LONG_CYCLES:
             self.found |= get_dependencies(expr)
         super().map_call(expr)
 
