@@ -64,8 +64,8 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """``-n auto``: two more than there are processors, since a quarter of the tests' time is waiting for children and disks."""
-    return len(os.sched_getaffinity(0)) + 2
+    """``-n auto``: one more than there are processors, since a quarter of the tests' time is waiting for children and disks."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture(autouse=True, scope="session")

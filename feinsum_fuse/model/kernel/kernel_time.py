@@ -279,7 +279,8 @@ class _Timing:
                 continue
             if all(a is b or a == b for a, b in zip(above, block.above, strict=False)):
                 operations = sum(share * straight.issued for share, straight in code.cases) * code.block.trips
-                seen = 1 / (1 + operations / self.machine.figure("lookahead_operations"))
+                ahead = self.machine.figure("lookahead_operations")  # 0 by a calibration beside much other work
+                seen = ahead / (ahead + operations) if ahead else 0.0
                 hidden = max(hidden, seen * min(part.seconds, other.core))
         return hidden
 
