@@ -132,7 +132,7 @@ static inline VECTOR NAME(VECTOR x)
   INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f);
   if (ANY(beyond)) return EACH({function});
 {halves}
-  VECTOR r = x - k * 3.141357422f - k * 2.352297306e-4f - k * 1.984187259e-9f, square = r * r;
+  VECTOR r = x - k * 3.141357422f - k * 2.352297306e-4f - k * 1.983607945e-09f - k * 5.792147903e-13f, square = r * r;
   VECTOR p = 2.606081807e-6f;
   p = p * square - 1.980977395e-4f;
   p = p * square + 8.333069272e-3f;
@@ -140,8 +140,8 @@ static inline VECTOR NAME(VECTOR x)
   p = p * square + 1.0f;
   return as_VECTOR(as_INTS(r * p) ^ ({odd} << 31));
 }}"""
-"""Within 4 units in the last place: of what is left of x beyond multiples of pi, a polynomial on +-pi/2; pi is in three parts, of which k
-times one of the first two is exact."""
+"""Within 4 units in the last place: of what is left of x beyond multiples of pi, a polynomial on +-pi/2; pi is in four parts, of which k
+times one of the first three is exact."""
 SIN = _TURNED.format(
     function="sin",
     odd="n",
