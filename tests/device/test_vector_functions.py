@@ -112,6 +112,16 @@ def test_largest_errors(name: str, lanes: int, processor: cl.Device) -> None:
     assert 0 < worst <= LARGEST[name], f"{name}: {worst} units in the last place"
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_errors_next_to_quarters_of_turns(name: str, processor: cl.Device) -> None:
+    """What is left of a number there is small beside the errors of the multiple of pi that is taken off it."""
+    numbers = (np.arange(1, 637) * (np.pi / 2)).astype(np.float32)
+    program = ff.compile(ff.cascade(f"Z[m] = {name}(A[m])", sizes={"M": len(numbers)}), processor)
+    exact = getattr(np, name)(numbers.astype(np.float64))
+    off = np.abs(program(A=numbers)["Z"] - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert off.max() <= LARGEST[name], numbers[off.argmax()]
+
+
 @pytest.mark.parametrize("name", COMPOSED)
 def test_largest_errors_of_compositions(name: str, processor: cl.Device) -> None:
     """Of kernels as they are generated."""
