@@ -337,9 +337,17 @@ def _run(run: Sequence[CStatement], known: Mapping[str, Variable], taken: set[st
             name, declared = _declared(operand, known, taken)
             names[operand] = p.Variable(name)
             yield declared
-    replacement = Replacement(names)
+    replacement = _Loaded(names)
     for statement in run:
         yield _inside(changed(statement, replacement) if names else statement, known, taken)
+
+
+class _Loaded(Replacement):
+    """Puts names for what was loaded, but not for an element where a vector call wants its place in memory."""
+
+    def map_vector_call(self, expr: VectorCall) -> Expression:
+        places = (self.map_subscript(q) if isinstance(q, p.Subscript) else q for q in expr.parameters[: expr.operation.addresses])
+        return VectorCall(expr.operation, (*places, *map(self.rec, expr.parameters[expr.operation.addresses :])))
 
 
 def _declared(operand: Expression, known: Mapping[str, Variable], taken: set[str]) -> tuple[str, Declaration]:

@@ -161,6 +161,15 @@ def test_what_a_statement_reads_twice_is_loaded_once() -> None:
     ]
 
 
+def test_a_place_that_a_vector_is_loaded_from_is_no_element() -> None:
+    """Where the element there is loaded once, too; what chooses the place may have a name."""
+    assert legible_lines("c[0] = c[0] + A[k] * A[k] * vload_global_float8(A[k])") == [
+        "float const A_0 = A[k];",
+        "c[0] += A_0 * (A_0 * vload_global_float8(A[k]));",
+    ]
+    assert legible_lines("c[0] = B[j] * B[j] * vload_global_float8(A[B[j]])")[-1] == "c[0] = B_0 * (B_0 * vload_global_float8(A[B_0]));"
+
+
 def test_comparisons_of_floats_have_no_opposite() -> None:
     """``!(a < b)`` holds of NaN, ``a >= b`` does not; types are the kernel's."""
     either = Conditional(expression("A[k] < B[k]"), (), (assignment("c = d"),))
