@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ REPEATED = 3
 OWN = -1
 """Where a statement's own expressions are, which are in none of its blocks."""
 _DIGITS = "0123456789"
+_FUNCTIONS = frozenset({Verb.FUNCTION, Verb.BUILTIN})
+_CALLS = _FUNCTIONS | {Verb.DIVIDE}
 
 
 @dataclass(frozen=True)
@@ -337,9 +340,35 @@ def _run(run: Sequence[CStatement], known: Mapping[str, Variable], taken: set[st
             name, declared = _declared(operand, known, taken)
             names[operand] = p.Variable(name)
             yield declared
-    replacement = _Loaded(names)
-    for statement in run:
-        yield _inside(changed(statement, replacement) if names else statement, known, taken)
+    found = list(_Called(frozenset(written_to), taken).named([changed(s, _Loaded(names)) for s in run] if names else run))
+    yield from (statement if isinstance(statement, Declaration) else _inside(statement, known, taken) for statement in found)
+
+
+@dataclass(frozen=True)
+class _Called:
+    """Names what functions on vectors give that several statements ask for: their texts branch, and compilers call each of them then."""
+
+    written_to: frozenset[str]
+    taken: set[str]
+
+    def named(self, run: Sequence[CStatement]) -> Iterator[CStatement]:
+        while (call := self.repeated(run)) is not None:
+            name = _numbered(call.operation.function or "quotient", self.taken)
+            yield Declaration(call.operation.vector, name, value=call)
+            replacement = Replacement({call: p.Variable(name)})
+            run = [changed(statement, replacement) for statement in run]
+        yield from run
+
+    def repeated(self, run: Sequence[CStatement]) -> VectorCall | None:
+        """The longest call that is made more than once, of a function or of what divides its value."""
+        values = [stored[1] for s in run if (stored := _stored(s)) is not None and not has_choice(stored[1])]
+        counts = Counter(part for value in values for part in within(value) if isinstance(part, VectorCall) and self.is_shared(part))
+        return max((call for call, count in counts.items() if count > 1), key=operations, default=None)
+
+    def is_shared(self, call: VectorCall) -> bool:
+        if call.operation.verb not in _CALLS or call.operation.is_running or self.written_to & variables(call):
+            return False
+        return any(isinstance(part, VectorCall) and part.operation.verb in _FUNCTIONS for part in within(call))
 
 
 class _Loaded(Replacement):
@@ -354,13 +383,16 @@ def _declared(operand: Expression, known: Mapping[str, Variable], taken: set[str
     """A name for a vector that is loaded or an element that is read, and its declaration."""
     element = operand.parameters[0] if isinstance(operand, VectorCall) else operand
     source = array_of(element)
-    number = 0
-    while f"{source}_{number}" in taken:
-        number += 1
-    name = f"{source}_{number}"
-    taken.add(name)
+    name = _numbered(source, taken)
     kind = operand.operation.vector if isinstance(operand, VectorCall) else known[source].type
     return name, Declaration(kind, name, value=operand)
+
+
+def _numbered(stem: str, taken: set[str]) -> str:
+    """The first name that is not taken of this with a number, which is taken then."""
+    name = next(name for number in itertools.count() if (name := f"{stem}_{number}") not in taken)
+    taken.add(name)
+    return name
 
 
 def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expression]:
