@@ -28,7 +28,7 @@ from ..schedule.steps.block_steps import Blockize, Tensorize
 from ..schedule.steps.factor_steps import RFactor
 from ..schedule.steps.loop_steps import Unroll
 from ..schedule.steps.rounding_steps import RoundUp
-from ..schedule.steps.skip_steps import SkipTiles
+from ..schedule.steps.skip_steps import SkipTiles, lives_throughout
 from ..schedule.steps.tile_steps import CacheWrite
 from ..schedule.steps.vector_steps import Vectorize, consecutive_axis, lane_axis
 from ..schedule.target import Target
@@ -120,9 +120,9 @@ def _place(nest: Nest, einsum: str) -> LoopRef | None:
     return own[-1] if own else None
 
 
-def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[tuple[SkipTiles, Nest]]:
+def skipped(nest: Nest, uncut: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[tuple[SkipTiles, Nest]]:
     """One step for each Einsum that a mask allows to do less, with the nest after it, consumers first: its outermost loop in time that can
-    end early.
+    end early. ``uncut`` is the nest before any step.
 
     The end depends on loops in time and on groups, never on work-items or lanes: all of a group's work-items run a loop equally often.
     """
@@ -130,6 +130,8 @@ def skipped(nest: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) ->
         return
     for branch in reversed(branches):
         for loop, per in _candidates(branch, bindings):
+            if lives_throughout(uncut, loop.einsum, [part.variable for part in (*per, loop)]):
+                continue  # as of most loops: what the step itself asks takes longer
             step = SkipTiles(loop, per)
             try:
                 nest = step.apply(nest)

@@ -156,9 +156,10 @@ class Lowering:
     def schedule(self, target: Target, stage: Stage) -> Schedule:
         """All steps, in the order: cut, order, skip what is masked, share, bind, place, unroll."""
         made = _Steps(Explicate(self.order), self.start, stage)
+        uncut = made.nest
         made.add([*map(Inline, self.copies)])
         made.add_apart([*self.ordered()])
-        made.take(skipped(made.nest, self.branches, self.bindings))
+        made.take(skipped(made.nest, uncut, self.branches, self.bindings))
         steps = [*self.shared()]
         added: list[LoopRef] = []
         if self.rolled:

@@ -96,10 +96,10 @@ class Statement:
         own["operands"], own["values"], own["reduce"], own["guards"] = operands, values, reduce, guards
         own["first"], own["later"], own["ahead"] = first, later, ahead
 
-    @property
-    def sources(self) -> set[str]:
+    @kept_property
+    def sources(self) -> frozenset[str]:
         """The arrays, tiles and rules that it writes or reads."""
-        return {self.target.source, *(place.source for place in self.operands)}
+        return frozenset([self.target.source, *[place.source for place in self.operands]])
 
     @kept_property
     def iterated(self) -> frozenset[str]:
@@ -117,13 +117,14 @@ class Statement:
         def loops(names: tuple[str, ...]) -> tuple[str, ...]:
             return names and tuple(dict.fromkeys(v for name in names for v in (values[name].variables if name in values else (name,))))
 
+        own = {name: value.substituted(values) for name, value in self.values.items()}
         return Statement(
             self.einsum,
             self.role,
             self.target.substituted(values),
             self.value,
             tuple([place.substituted(values) for place in self.operands]),
-            constantdict({name: value.substituted(values) for name, value in self.values.items()}),
+            constantdict(own) if own else self.values,
             self.reduce,
             tuple([guard.substituted(values) for guard in self.guards]),
             loops(self.first),

@@ -120,7 +120,8 @@ class Space(Neighbourhood):
         """The mapping of a family."""
         family = self.families[variant]
         noted = Noted(chooser if self._kinds is None else Limited(self._kinds, chooser))
-        spec = family.spec.replace(mapping=family.mapping(noted))
+        # Not checked as Spec.replace does: trees that a family makes fit their workload and architecture, and a search makes thousands.
+        spec = dataclasses.replace(family.spec, mapping=family.mapping(noted))
         varied = tuple(choice for choice in noted.choices if self._kinds is None or choice.kind in self._kinds)
         return Candidate(spec, variant, str(spec.mapping), constantdict(noted.taken), varied, origin=origin)
 

@@ -8,10 +8,13 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.codegen.loops.loop_fusion import LoopFusion
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.lowering.starting_point import unscheduled
-from feinsum_fuse.model.kernel.compiler.nest_fusion import as_fused
+from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.model.kernel.compiler.nest_fusion import _NestFusion, as_fused
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.tree.nest import Nest
@@ -81,3 +84,15 @@ def test_what_one_loop_hands_on_is_neither_loaded_nor_fetched_again() -> None:
     lines = [sum(part.lines["L2"] for part in time.parts) for time in (together, apart)]
     assert loads[1] - loads[0] == pytest.approx(8 * columns / 8)
     assert lines[1] - lines[0] == pytest.approx(8 * columns * 4 / 64)
+
+
+def test_loops_that_hand_nothing_on_are_not_looked_at_and_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["X[m] = max(S[m, p])", "N[m, p] = exp(S[m, p] - X[m])", "L[m] = N[m, p]", "Z[m, p] = N[m, p] / L[m]"]
+    texts.append("Y[m, p] = S[m, p] * B[p]")
+    cascade = ff.cascade(texts, sizes={"M": 64, "P": 48})
+    specs = [default := default_spec(cascade), *random_mappings(default, 8, seed=3)]
+    nests = [lower(spec).nest(unscheduled(spec).kernel) for spec in specs]
+    quickly = [as_fused(nest).body for nest in nests]
+    monkeypatch.setattr(_NestFusion, "may_hand_on", LoopFusion.may_hand_on)
+    assert quickly == [as_fused(nest).body for nest in nests]
+    assert any(fused != nest.body for fused, nest in zip(quickly, nests, strict=True))

@@ -15,7 +15,7 @@ from feinsum_fuse.schedule.schedule import Schedule
 from feinsum_fuse.schedule.step import Step
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.loop_steps import Bind, Reorder, Split
-from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
+from feinsum_fuse.schedule.steps.skip_steps import SkipTiles, lives_throughout
 from feinsum_fuse.schedule.steps.tile_steps import CacheWrite
 from feinsum_fuse.schedule.tree.masks import Masks, uncut
 from feinsum_fuse.schedule.tree.nest import LoopRef, statements
@@ -128,6 +128,27 @@ def test_neutral_points_are_those_of_loops_before_they_are_cut(mask: str) -> Non
             assert known.is_empty() if neutral is None else neutral.is_equal(known)
             found |= {statement.einsum} if neutral is not None else set()
     assert "X" in found
+
+
+@pytest.mark.parametrize("mask", ["p <= m", "m <= p + 3", "p < 7", "1 < 2"])
+def test_loops_that_are_passed_over_cannot_end_early(mask: str) -> None:
+    """What lives at all values of some variables before any step does so however loops are cut, and consumers with it."""
+    cascade = attention((11, 13, 3, 2), mask)
+    steps = tiled((11, 13, 3, 2))
+    uncut = Schedule((Explicate(),)).nest(cascade.kernel())
+    cut = Schedule(tuple(skipping(steps, cascade))).nest(cascade.kernel())
+    found = {}
+    for name in TILES:
+        tile = f"{name}.m/0 {name}.p/0"
+        for loop, per in (("m/0", ""), ("m/1", tile), ("p/0", ""), ("p/0", f"{name}.m/0"), ("p/1", tile)):
+            own = ref(f"{name}.{loop}")
+            variables = {own.variable, *(other.variable for other in refs(per))}
+            found[name, loop, per] = lives_throughout(uncut, name, variables)
+            if found[name, loop, per]:
+                with pytest.raises(NothingMaskedError):
+                    SkipTiles(own, refs(per)).apply(cut)
+    assert all(found[name, "m/0", ""] for name in TILES) or mask == "m <= p + 3"
+    assert found["S", "p/0", "S.m/0"] == (mask == "1 < 2")
 
 
 def test_causal_attention_computes_half() -> None:

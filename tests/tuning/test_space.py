@@ -9,6 +9,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
+from feinsum_fuse.formats.checking.mapping_check import check_mapping
 from feinsum_fuse.mappings.forms.variants import variants
 from feinsum_fuse.model.floor import bounds
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -51,6 +52,14 @@ def test_the_first_default_is_the_default_mapping(small: Space) -> None:
 def test_the_decisions_of_a_candidate_make_it_again(small: Space) -> None:
     for candidate in descendants(small, 3):
         assert small.decided(candidate.variant, candidate.decisions) == candidate
+
+
+def test_trees_fit_what_they_are_made_for(small: Space) -> None:
+    """A search does not check them: each loads as a user's file would."""
+    for candidate in descendants(small, 5):
+        spec = candidate.spec
+        assert spec.mapping is not None
+        check_mapping(spec.mapping, spec.workload, spec.arch)
 
 
 def test_a_mutation_changes_a_decision(small: Space) -> None:

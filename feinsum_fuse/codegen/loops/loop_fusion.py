@@ -101,6 +101,10 @@ class LoopFusion(ABC, Generic[S]):
     def both(self, one: S, other: S, body: Sequence[S], count: int | None) -> S:
         """The other loop with this body and so many iterations (``None``: its own), in place of both."""
 
+    def may_hand_on(self, one: S, other: S) -> bool:
+        """Whether a loop may read what one before it writes, by what is known of both without much ado."""
+        return True
+
     def fused(self, body: Sequence[S]) -> tuple[S, ...]:
         """Statements in which loops go over what they hand on together."""
         result: list[S] = []
@@ -119,7 +123,9 @@ class LoopFusion(ABC, Generic[S]):
         """
         for position in range(len(before) - 1, -1, -1):
             one, between = before[position], before[position + 1 :]
-            if self.is_loop(one) and (both := self._as_one(one, loop) or self._as_rows(one, loop)) is not None:
+            if not self.is_loop(one) or not self.may_hand_on(one, loop):
+                continue
+            if (both := self._as_one(one, loop) or self._as_rows(one, loop)) is not None:
                 return [*before[:position], *between, both] if not between or self._are_apart(between, one) else None
         return None
 

@@ -94,7 +94,7 @@ class CodeLine:
             if loop.name not in whole and conditional(loop, (*self.above, *self.unrolled[:depth]))
         )
 
-    @property
+    @kept_property
     def copies(self) -> float:
         """How many copies of the statement run."""
         counts = self.counts
@@ -102,7 +102,7 @@ class CodeLine:
         every = math.prod(counts.values())
         return every - math.prod(count for name, count in counts.items() if name not in later) * bool(every) if later else every
 
-    @property
+    @kept_property
     def around(self) -> frozenset[str]:
         """All loops around the statement."""
         return frozenset(loop.name for loop in (*self.above, *self.unrolled, *((self.lane,) if self.lane is not None else ())))
@@ -140,7 +140,7 @@ class CodeLine:
         """Whether it moves a block of vectors, whose rows become columns."""
         return any(loop.binding == "vector" for loop in self.unrolled)
 
-    @property
+    @kept_property
     def reads(self) -> tuple[Place, ...]:
         """What it reads, its target included if it reduces."""
         own = (self.statement.target,) if self.statement.reduce is not None else ()

@@ -147,7 +147,7 @@ class LineTraffic:
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
     near: dict[tuple[str, bool, tuple[int, ...], tuple[int, ...]], dict[int, list[Fetched]]] = field(default_factory=dict)
-    """What is beyond caches of a core's own, which is the same however many runs follow one another."""
+    """What is beyond caches if nothing is left of the run before, which is the same however many runs follow one another."""
     ways: float = 0.0
     """Lines that a set of the cache holds, where rows meet in few sets; infinite where their pages may lie in any part of it, 0 for a
     shared cache, whose sets are scattered."""
@@ -169,24 +169,31 @@ class LineTraffic:
         ``warm``: what all kernels touch is there from the run before, if it fits as a whole, and in a shared cache the part that it keeps;
         else what the kernel ``before`` touched is there, if both together fit.
         """
-        key = cache.name, warm, tuple(map(id, body)), tuple(map(id, before))
-        if key in self.near:
-            return self.near[key]
-        self.found = {}
         self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
-        capacity = cache.size * self.machine.figure("cache_share")
+        lost = self._lost_between_runs(cache) if warm else 1.0
+        if not lost and self._claimed(self.regions(body)) <= self._capacity(cache):
+            return {}
+        key = cache.name, warm, tuple(map(id, body)), tuple(map(id, before))
+        if key not in self.near:
+            self.near[key] = self._beyond(body, cache, warm, before)
+        return _part_of(self.near[key], lost)
+
+    def _beyond(self, body: Sequence[NestItem], cache: MemoryLevel, warm: bool, before: Sequence[NestItem]) -> dict[int, list[Fetched]]:
+        """The same as if nothing were left of the run before."""
+        self.found = {}
+        capacity = self._capacity(cache)
         own = self.regions(body)
-        lost = self._lost_between_runs(cache, capacity) if warm else 1.0
         if not warm or self._claimed(own) > capacity:
-            self._visit(tuple(body), _Visited().part(lost), capacity)
-        elif lost:
+            self._visit(tuple(body), _Visited(), capacity)
+        else:
             last = self.regions(before)
             new = {name: region for name, region in own.items() if name not in last}
             kept = self._claimed(new) + self._claimed(last) <= capacity
-            self._charge(tuple(body), new if kept else own, _Visited().part(lost))
-        if not cache.shared:
-            self.near[key] = self.found
+            self._charge(tuple(body), new if kept else own, _Visited())
         return self.found
+
+    def _capacity(self, cache: MemoryLevel) -> float:
+        return cache.size * self.machine.figure("cache_share")
 
     @cached_property
     def is_kept_in_part(self) -> bool:
@@ -194,11 +201,11 @@ class LineTraffic:
         times = self._claimed(self.regions(self.nest.body)) / self.machine.levels[-2].size if len(self.machine.levels) > 1 else 0.0
         return self.machine.lost_between_runs(times, 1) > self.machine.lost_between_runs(times, MANY_RUNS)
 
-    def _lost_between_runs(self, cache: MemoryLevel, capacity: float) -> float:
+    def _lost_between_runs(self, cache: MemoryLevel) -> float:
         """The part of what all kernels touch that is gone when the next run comes: of a core's own cache all of what does not fit, since
         other groups were there meanwhile, of a shared one as much as a calibration found."""
         whole = self._claimed(self.regions(self.nest.body))
-        return self.machine.lost_between_runs(whole / cache.size, self.runs) if cache.shared else float(whole > capacity)
+        return self.machine.lost_between_runs(whole / cache.size, self.runs) if cache.shared else float(whole > self._capacity(cache))
 
     def _ways(self, cache: MemoryLevel) -> float:
         if cache.shared:
@@ -373,6 +380,13 @@ class LineTraffic:
             claimed *= max(1.0, sets / reach if few else min(sets / reach, runs))
             crowd = min(1.0, CROWDED_SETS / reach) if few and math.isfinite(self.ways) and reach < sets else 0.0
         return TouchedRegion(source, lines, run, claimed, windows.written, crowd)
+
+
+def _part_of(found: dict[int, list[Fetched]], lost: float) -> dict[int, list[Fetched]]:
+    """What is fetched of these lines if so much of them is lost from one run to the next."""
+    if lost == 1:
+        return found
+    return {at: [Fetched(f.lines * lost, f.run, f.written, f.walk, f.crowd) for f in parts] for at, parts in found.items()}
 
 
 def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> float:

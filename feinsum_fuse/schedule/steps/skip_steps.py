@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import or_
@@ -12,7 +12,7 @@ import islpy as isl
 from ...formats.affine import Affine
 from ...formats.integer_sets import conditions_of, equal, integer_set, projected
 from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
-from ..sameness import Same
+from ..sameness import KEPT_WORKLOADS, Same
 from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, enclosing, find, replace_loop
@@ -135,6 +135,29 @@ def _missed(point: SamePoint, neutral: Same[isl.Set] | None, limits: tuple[Affin
     lost = elements(removed, statement.target, above)
     read = None if readers is None else _read(statement.target.source, readers)
     return lost if read is None else lost & read
+
+
+def lives_throughout(uncut: Nest, einsum: str, variables: Collection[str]) -> bool:
+    """Whether an Einsum changes something that is wanted at all values of these rank variables, so that no loop over their parts can end
+    early for what stands around it: however its loops and those of its readers are cut, what lives in the nest before any step lives.
+    """
+    return _lives_throughout(Same(uncut), einsum, frozenset(variables))
+
+
+@lru_cache(KEPT_SETS)
+def _lives_throughout(uncut: Same[Nest], einsum: str, variables: frozenset[str]) -> bool:
+    above, guards, live = _living(uncut)[einsum]
+    names = {loop.name for loop in above if any(ref.variable in variables for ref in loop.refs)}
+    return bool(projected(points(above, guards), names).is_subset(projected(live, names)))
+
+
+@lru_cache(KEPT_WORKLOADS)
+def _living(uncut: Same[Nest]) -> dict[str, tuple[tuple[For, ...], tuple[Affine, ...], isl.Set]]:
+    """The loops of each Einsum before any step, the guards of what computes it, and the points of that which live."""
+    nest = uncut.value
+    around = {id(statement): above for above, statement in nest.points}
+    living = [(statement, live) for statement, live in live_points(nest, Masks.of(nest)) if statement.role != "init"]
+    return {statement.einsum: (around[id(statement)], statement.guards, live) for statement, live in living}
 
 
 def live_points(nest: Nest, masks: Masks, loop: For | None = None, depth: int = 0) -> Iterator[tuple[Statement, isl.Set]]:

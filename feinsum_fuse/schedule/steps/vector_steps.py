@@ -85,9 +85,10 @@ def _on_lanes(loop: For, lanes: int) -> For:
 def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:
     """Every access to an array, with the loops around it."""
     for above, statement in nest.points:
-        for place in (statement.target, *statement.operands):
-            if place.source == name:
-                yield above, statement, place
+        if name in statement.sources:
+            for place in (statement.target, *statement.operands):
+                if place.source == name:
+                    yield above, statement, place
 
 
 def lane_axis(place: Place, lane: str) -> int | None:

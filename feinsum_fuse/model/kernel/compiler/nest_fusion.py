@@ -45,6 +45,8 @@ class _NestFusion(LoopFusion[NestItem]):
         """Loops by their identity, which are kept for it -> what is left of them and of those inside as loops of the text."""
         self._heads: dict[int, tuple[For, LoopHead[NestItem] | None]] = {}
         self._handing: dict[int, tuple[For, bool]] = {}
+        self._flow: dict[int, tuple[For, frozenset[str], frozenset[str]]] = {}
+        """The same -> the arrays that are written, and those that are read."""
         self._once: dict[int, tuple[For, bool]] = {}
         """The same -> whether a loop of one iteration is among them."""
 
@@ -81,6 +83,18 @@ class _NestFusion(LoopFusion[NestItem]):
         if id(loop) not in self._handing:
             self._handing[id(loop)] = loop, self.hands_on(loop.body)
         return self._handing[id(loop)][1]
+
+    def may_hand_on(self, one: NestItem, other: NestItem) -> bool:
+        return isinstance(one, For) and isinstance(other, For) and not self._flows(one)[1].isdisjoint(self._flows(other)[2])
+
+    def _flows(self, loop: For) -> tuple[For, frozenset[str], frozenset[str]]:
+        if id(loop) not in self._flow:
+            inside = [statement for _, statement in loop.inner_points]
+            written = frozenset([self._array(statement.target.source) for statement in inside])
+            read = frozenset([self._array(place.source) for statement in inside for place in statement.operands])
+            read |= {self._array(statement.target.source) for statement in inside if statement.reduce is not None}
+            self._flow[id(loop)] = loop, written, read
+        return self._flow[id(loop)]
 
     def _array(self, source: str) -> str:
         """One name for all ways to reach a tensor."""
