@@ -93,6 +93,24 @@ def test_a_window_that_begins_before_the_array_is_no_block(rows: int) -> None:
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
+@pytest.mark.parametrize("columns", [12, 13, 29])
+def test_a_window_that_goes_in_steps_is_fetched_as_far_as_the_array_goes(columns: int) -> None:
+    """Lanes beyond the last column read nothing: where rows begin before the array, the copy of a window still ends with it."""
+    cascade = ff.cascade(["Z[y, p] = sum(A[y, H: 2*p + r - 1] * K[r])"], sizes={"Y": 3, "P": columns, "R": 3, "H": 2 * columns})
+    schedule = Schedule(
+        (
+            Explicate(),
+            split("Z.p", 8, columns),
+            Reorder("Z", refs("Z.p/0 Z.y Z.r Z.p/1")),
+            CacheRead(("Z",), "A", ref("Z.y"), "local"),
+            CacheWrite("Z", ref("Z.y"), "private"),
+            Vectorize(refs("Z.p/1")),
+        )
+    )
+    inputs = whole_numbers(cascade)
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 @pytest.mark.parametrize(("k", "block"), [(3, ""), (5, "vstoreblock_local_global_float4(to["), (7, "vstoreblock_local_global_float4(to[")])
 def test_a_tile_of_fewer_columns_than_lanes_goes_by_smaller_blocks(k: int, block: str) -> None:
     """Element by element, where it has too few columns for any."""

@@ -80,7 +80,8 @@ class Mover:
         for axis, name in enumerate(names):
             found = self._limits(axis, steps[axis])
             bounds = self._bounds(axis, there.indices[axis], name) if value is None else ()
-            limits.append((*found, *(bound for bound in bounds if not found or bound == there.indices[axis])))
+            ends = any(limit.coefficients.get(name, 0) < 0 for limit in found)
+            limits.append((*found, *(bound for bound in bounds if not ends or bound == there.indices[axis])))
         statement = Statement(
             einsum,
             role,
