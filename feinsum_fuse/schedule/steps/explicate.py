@@ -25,6 +25,7 @@ from ...formats.language.reductions import SYMBOLS, truth
 from ...formats.language.reductions import Reduction as ReductionRow
 from ...formats.workload import operand_name
 from ...number_types import scalar
+from ..kernel.maps.powers import written_out
 from ..kernel.surroundings import entrypoint, variables_of
 from ..refusals import NormalFormError
 from ..statement import Place, Statement
@@ -148,7 +149,7 @@ class _Reader:
         target = Place(self.array(target_name), tuple(map(affine, indices)))
         populate, reduction = _parts(insn.expression, name)
         reads = _Operands(self)
-        value = reads(reduction.expr if reduction is not None else insn.expression)
+        value = written_out(reads(reduction.expr if reduction is not None else insn.expression))
         outer = [name for index in target.indices for name, _ in sorted(index.terms, key=lambda term: -term[1])]
         outer += sorted(insn.within_inames - set(outer))
         inner = list(reduction.inames) if reduction is not None else []
