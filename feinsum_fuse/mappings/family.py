@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import inf
 
+import numpy as np
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
@@ -69,7 +70,7 @@ SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32", "complex64", "complex128"})
 """Element types that have vectors."""
-CONVERTED = frozenset({BFLOAT16, "int8", "uint8"})
+CONVERTED = frozenset({BFLOAT16, "int8", "uint8", "int32"})
 """Types that are loaded as vectors and made floating-point numbers of."""
 
 
@@ -192,13 +193,13 @@ class Family:
 
     @cached_property
     def _widest(self) -> int:
-        """Lanes of a vector; 1 where Einsums compute in several types, or in or with one that has no vectors."""
+        """Lanes of a vector; 1 where Einsums compute in types of several lengths, or in or with one that has no vectors."""
         lane = self.components.lane
         if lane is None:
             return 1
         if self.components.on_items:
             return min(lane.size, items_of(self.cascade))
-        dtype = computed_on_vectors(self.cascade) or sums_of_bytes(self.cascade)
+        dtype = type_of_lanes(self.cascade)
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
@@ -212,12 +213,15 @@ class Family:
         return width
 
 
-def computed_on_vectors(cascade: Cascade) -> str | None:
-    """The type that all Einsums compute in, if it has vectors and so have the types of what they read, which is converted."""
-    sums, stored = {e.accumulate for e in cascade.einsums}, {tensor.dtype for tensor in cascade.tensors.values()}
-    types = sums | {computed_in(cascade.tensors[e.output.tensor].dtype) for e in cascade.einsums}
+def computed_on_vectors(cascade: Cascade, einsums: Sequence[Einsum] | None = None) -> str | None:
+    """The type that all Einsums compute in, or all of these, if it has vectors and so have the types of what they read, which is
+    converted.
+    """
+    chosen = cascade.einsums if einsums is None else einsums
+    stored = {cascade.tensors[access.tensor].dtype for e in chosen for access in (e.output, *e.operands)}
+    types = {e.accumulate for e in chosen} | {computed_in(cascade.tensors[e.output.tensor].dtype) for e in chosen}
     if not stored <= types:
-        for einsum in cascade.einsums:
+        for einsum in chosen:
             operands = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
             types |= {computing_type(operands, einsum.accumulate, is_fractional(primitive(einsum.map)))}
     if len(types) != 1 or not types <= VECTORIZED:
@@ -225,21 +229,35 @@ def computed_on_vectors(cascade: Cascade) -> str | None:
     (dtype,) = types
     if kind_of(dtype) == "c":
         parts = {part_type(dtype).name}
-        return dtype if stored <= types | parts and all(has_complex_lanes(e.map, e.variables) for e in cascade.einsums) else None
+        return dtype if stored <= types | parts and all(has_complex_lanes(e.map, e.variables) for e in chosen) else None
     return dtype if stored <= types or (kind_of(dtype) == "f" and stored - types <= CONVERTED) else None
 
 
 def sums_of_bytes(cascade: Cascade) -> str | None:
     """The type of whole numbers in which all Einsums add up bytes, besides those that move bytes; ``None`` if there are others."""
+    known = all(is_of_bytes(cascade, einsum) for einsum in cascade.einsums)
+    return "int32" if known and "int32" in {e.accumulate for e in cascade.einsums} else None
 
-    def is_known(einsum: Einsum) -> bool:
-        stored = cascade.tensors[einsum.output.tensor].dtype
-        read = {cascade.tensors[access.tensor].dtype for access in einsum.operands}
-        if {stored, einsum.accumulate} == {"int32"}:
-            return read <= {"int32", *BYTE_TYPES}
-        return einsum.is_copy and stored in BYTE_TYPES and read == {stored}
 
-    return "int32" if "int32" in {e.accumulate for e in cascade.einsums} and all(map(is_known, cascade.einsums)) else None
+def is_of_bytes(cascade: Cascade, einsum: Einsum) -> bool:
+    """Whether an Einsum adds up bytes in whole numbers of 32 bits, or moves bytes."""
+    stored = cascade.tensors[einsum.output.tensor].dtype
+    read = {cascade.tensors[access.tensor].dtype for access in einsum.operands}
+    if {stored, einsum.accumulate} == {"int32"}:
+        return read <= {"int32", *BYTE_TYPES}
+    return einsum.is_copy and stored in BYTE_TYPES and read == {stored}
+
+
+def type_of_lanes(cascade: Cascade) -> str | None:
+    """A type whose vectors have as many lanes as those of each Einsum: all compute in it, or in others of as many bytes, as a layer of
+    bytes adds up whole numbers that it then scales.
+    """
+    found = computed_on_vectors(cascade) or sums_of_bytes(cascade)
+    if found is not None:
+        return found
+    each = [computed_on_vectors(cascade, (e,)) or ("int32" if is_of_bytes(cascade, e) else None) for e in cascade.einsums]
+    types = {dtype for dtype in each if dtype is not None and kind_of(dtype) != "c"}
+    return max(types) if None not in each and len({np.dtype(dtype).itemsize for dtype in types}) == 1 else None
 
 
 def table_of(types: dict[str, str]) -> constantdict[str, str]:

@@ -28,6 +28,20 @@ def test_sums_of_bytes(text: str, is_product: bool) -> None:
     np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_whole_numbers_that_are_scaled_afterwards(dtype: str) -> None:
+    """Einsums that compute in types of as many bytes share their lanes, as those of a layer of bytes do."""
+    types = {"A": dtype, "B": dtype, "Y": "int32", "Other": "float32"}
+    lines = ["Y[m,n] = A[m,k] * B[k,n]", "Z[m,n] = relu(Y[m,n] * s[n] + b[n])"]
+    cascade = ff.cascade(lines, sizes=SIZES, dtypes=types)
+    program = ff.compile(ff.spec(cascade))
+    assert "vmax_float" in program.source and ("product_" in program.source) == (dtype == "int8")
+    generator = np.random.default_rng(3)
+    inputs = {name: generator.integers(-100, 100, cascade.fixed_shape(name)).astype(dtype) for name in "AB"}
+    inputs |= {name: generator.uniform(-1, 1, SIZES["N"]).astype(np.float32) for name in "sb"}
+    np.testing.assert_allclose(program(**inputs)["Z"], cascade.reference(**inputs)["Z"], rtol=1e-5, atol=0.1)
+
+
 def test_traffic_of_a_call() -> None:
     """What a call reads is counted by its rows, columns and sums: those of the operands as often as tiles need them."""
     cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 2, "N": 8, "K": 6}, dtypes=TYPES)
