@@ -10,7 +10,9 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.steps.skip_steps import SkipTiles
 from tests.schedule.runs import run
 from tests.sweeps import SLOW
@@ -50,6 +52,16 @@ def masked(root: Path, mapping: str, mask: str, variables: dict[str, int]) -> Sp
 def cuts(schedule: ff.Schedule) -> list[SkipTiles]:
     """The steps that skip tiles."""
     return [step for step in schedule.steps if isinstance(step, SkipTiles)]
+
+
+@pytest.mark.parametrize("text", ["Z[i, j] = A[i, k] * A[I: j, k]", "Z[i, j] = A[k, i] * A[k, I: j]"])
+def test_half_of_a_symmetric_output_ends_at_the_diagonal(text: str) -> None:
+    """What mirrors it uses either half in a choice between both: the other one is not even set to nothing."""
+    cascade = suited(ff.cascade([text], sizes={"I": 400, "J": 400, "K": 90}))
+    half = [step for step in cuts(lower(default_spec(cascade))) if step.loop.einsum == "Z_half"]
+    assert [step.loop.variable in {"i", "j"} for step in half] == [True]
+    inputs = {"A": np.random.default_rng(3).uniform(-1, 1, cascade.fixed_shape("A")).astype(np.float32)}
+    np.testing.assert_allclose(ff.compile(cascade)(**inputs)["Z"], cascade.reference(**inputs)["Z"], atol=1e-4)
 
 
 @pytest.mark.parametrize(("mapping", "mask", "variables"), CASES + (SLOW_CASES if SLOW else []))

@@ -16,7 +16,7 @@ from ..sameness import KEPT_WORKLOADS, Same
 from ..statement import Place, Statement
 from ..step import Step
 from ..tree.loops import check_alone, enclosing, find, replace_loop
-from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, same_point
+from ..tree.masks import KEPT_SETS, Masks, SamePoint, elements, placed, points_at, points_using, same_point
 from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement
 from ..tree.polyhedra import points
 
@@ -200,15 +200,15 @@ def _live(point: SamePoint, neutral: Same[isl.Set] | None, wanted: _Wanted | Non
         found = _read(source, readers)
         for reader, part in inside:
             around, reading = placed(reader)
-            for place in _reads(reading, source):
-                more = elements(part.value, place, around)
+            for position, place in _reads(reading, source):
+                more = elements(part.value & points_using(reader, position), place, around)
                 found = more if found is None else found | more
         domain = isl.Set.empty(domain.get_space()) if found is None else points_at(found, statement.target, above, domain)
     return domain if neutral is None else domain - neutral.value
 
 
-def _reads(statement: Statement, source: str) -> list[Place]:
-    return [place for place in statement.operands if place.source == source]
+def _reads(statement: Statement, source: str) -> list[tuple[int, Place]]:
+    return [(position, place) for position, place in enumerate(statement.operands) if place.source == source]
 
 
 def _readers(source: str, among: Sequence[PlacedStatement]) -> tuple[SamePoint, ...]:
@@ -222,8 +222,8 @@ def _read(source: str, readers: tuple[SamePoint, ...]) -> isl.Set | None:
     found: isl.Set | None = None
     for reader in readers:
         above, statement = placed(reader)
-        for place in _reads(statement, source):
-            part = elements(points(above, statement.guards), place, above)
+        for position, place in _reads(statement, source):
+            part = elements(points_using(reader, position), place, above)
             found = part if found is None else found | part
     return found
 

@@ -287,6 +287,30 @@ def points_at(part: isl.Set, place: Place, above: Sequence[For], domain: isl.Set
     return domain & part.preimage_multi_aff(affine_function([loop.name for loop in above], place.indices))
 
 
+def points_using(point: SamePoint, position: int) -> isl.Set:
+    """The points at which a statement uses an operand: a choice by rank variables leaves out the side that it does not take."""
+    above, statement = placed(point)
+    name, domain, value = operand_name(position), points(above, statement.guards), statement.value
+    while isinstance(value, TypeCast | p.If):
+        if isinstance(value, TypeCast):
+            value = value.child
+            continue
+        sides = [name in _names(side) for side in (value.then, value.else_)]
+        if all(sides) or name in _names(value.condition):
+            break
+        try:
+            holds = integer_set([loop.name for loop in above], [value.condition], values=statement.values)
+        except NotAffineError:
+            break
+        domain = domain & holds if sides[0] else domain - holds
+        value = value.then if sides[0] else value.else_
+    return domain
+
+
+def _names(expr: Expression) -> set[str]:
+    return set() if np.isscalar(expr) else {found.name for found in DependencyMapper(include_calls="descend_args")(expr)}
+
+
 class _Evaluation:
     """A statement's value over the points of its loops."""
 
