@@ -13,7 +13,7 @@ from ..cascades.maps import kept_triangle
 from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
-from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
+from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from ..schedule.makespan import makespan_of
 from ..schedule.sameness import Same
 from ..schedule.target import Target
@@ -112,14 +112,15 @@ class Branch:
 
     def turned(self, einsum: Einsum) -> list[str]:
         """Inputs that are copied for each tile of rows, because their rows are lanes and do not lie next to one another."""
-        row = self.rows.get(einsum.name)
-        lane = self.lanes[einsum.name]
+        row, lane = self.rows.get(einsum.name), self.lanes[einsum.name]
         if row is None or lane != row:
             return []
-        read = [a for a in einsum.operands if a.tensor not in self.segment.written]
-        turned = [a for a in read if lane in a.variables and not is_contiguous(a, lane)]
+        written, types = self.segment.written, self.segment.cascade.tensors
+        turned = [a for a in einsum.operands if a.tensor not in written and lane in a.variables and not is_contiguous(a, lane)]
         if self.plan.components.on_items:
             return [a.tensor for a in turned]
+        if einsum.is_copy and types[einsum.output.tensor].dtype not in BYTE_TYPES:
+            return []  # it turns what it moves, block by block
         return [a.tensor for a in turned if not is_picked(self.segment.cascade, einsum, a, row, self.plan.width)]
 
     def _rows(self) -> RowVariables:
@@ -496,5 +497,4 @@ class Branch:
 
 
 def _variables(rows: RowVariables) -> str | constantdict[str, str]:
-    names = set(rows.values())
-    return names.pop() if len(names) == 1 else constantdict(rows)
+    return next(iter(rows.values())) if len(set(rows.values())) == 1 else constantdict(rows)

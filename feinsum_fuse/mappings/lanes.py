@@ -104,6 +104,8 @@ def cost_of(
             moved = min(moved, vectors * PICKED * step_of(segment.cascade, access, lane))
         if einsum.is_copy and any(is_contiguous(access, v) for v in einsum.output_variables):
             moved = vectors * width.bit_length()  # a block is transposed in registers
+        if sum(other.tensor == access.tensor for other in einsum.operands) > 1 and access.tensor not in segment.written:
+            moved = vectors * width  # a copy would be that of the other one, too: lanes are loaded one by one
         cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
         return cost + MOVED * width * _outputs(einsum)

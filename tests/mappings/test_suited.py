@@ -144,7 +144,7 @@ def test_outputs_that_are_moved_in_place_of_operands(line: str, sizes: dict[str,
     [
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 192, "N": 192, "K": 150}, [Triangle("Z", "m", "n")]),
         ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 500, "N": 500, "K": 90}, [Triangle("Z", "n", "m"), Pack("Z_half", 1, ("k", "n"))]),
-        ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 192, "N": 192, "K": 150}, [Pack("Z", 1, ("k", "n"))]),
+        ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 192, "N": 192, "K": 150}, [Triangle("Z", "n", "m"), Pack("Z_half", 1, ("k", "n"))]),
         ("Z[m, n] = A[M: m, k] * A[M: n, k]", {"M": 60, "N": 60, "K": 150}, []),
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 100, "N": 100, "K": 150}, []),
         ("Z[m, n] = A[k, M: m] * A[k, M: n]", {"M": 300, "N": 300, "K": 20}, []),
@@ -256,8 +256,31 @@ def test_groups_read_whole_rows_of_what_comes_from_memory_once(einsum: str, size
 def test_problems_of_their_own_are_groups_before_a_reduction_is_split() -> None:
     sums = ff.cascade(["y[m, n] = A[m, n, k]"], sizes={"M": 30, "N": 70, "K": 500})
     assert not suited(sums, replace(ANY_DEVICE, units=2)).rewritings
+    products = ff.cascade(["Z[b, m, n] = A[b, m, k] * A[b, M: n, k]"], sizes={"B": 6, "M": 50, "N": 50, "K": 1531})
+    assert [type(r) for r in suited(products, replace(ANY_DEVICE, units=2)).rewritings] == [Pack]
     few = ff.cascade(["y[m, n] = A[m, n, k]"], sizes={"M": 2, "N": 3, "K": 1 << 19})
     assert [type(r) for r in suited(few, replace(ANY_DEVICE, units=2)).rewritings] == [SplitReduction]
+
+
+@pytest.mark.parametrize(("rows", "length", "split"), [(60, 8192, False), (128, 8192, False), (50, 100_000, True)])
+def test_rows_that_are_multiplied_with_one_another_are_split_where_they_come_from_memory(rows: int, length: int, split: bool) -> None:
+    """Nearer ones each group reads again; lanes add up, since a copy of an operand would be one of both."""
+    cascade = ff.cascade(["Z[m, n] = A[m, k] * A[M: n, k]"], sizes={"M": rows, "N": rows, "K": length})
+    after = suited(cascade, replace(WIDE, units=2, core_cache_bytes=1 << 20))
+    assert any(isinstance(rewriting, SplitReduction) for rewriting in after.rewritings) is split
+    nodes = default_mapping(after, target=WIDE).nodes
+    assert after.rewritings or [n.rank_variable for n in nodes if isinstance(n, Spatial) and n.component == "Lane"] == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("window", "channels", "copied"),
+    [("2*q + s - 1", 40, True), ("2*q + s - 1", 16, False), ("q + s - 1", 40, False), ("2*q + s", 40, False)],
+)
+def test_windows_in_steps_that_leave_the_array_are_copied_where_they_are_used_often(window: str, channels: int, copied: bool) -> None:
+    """Vectors of others are loaded from a row, as far as it goes, or picked from whole ones."""
+    sizes = {"O": channels, "C": 24, "Q": 290, "S": 3, "W": 580 + ("-" not in window)}
+    cascade = suited(ff.cascade([f"O[o, q] = sum(I[c, W: {window}] * K[o, c, s])"], sizes=sizes), replace(WIDE, units=2))
+    assert [r for r in cascade.rewritings if isinstance(r, Pack) and "s" in r.variables] == [Pack("O", 0, ("c", "s", "q"))] * copied
 
 
 def test_a_small_operand_of_a_chain_is_packed_once() -> None:

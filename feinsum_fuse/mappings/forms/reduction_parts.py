@@ -42,12 +42,15 @@ def _parts(cascade: Cascade, einsum: Einsum, target: Target, variable: str) -> i
     parts = _parts_of_rows(cascade, einsum, target)
     if 1 < parts <= sizes[variable] and SAVED_TRAFFIC * 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts):
         return parts
-    groups, row = 1, None
+    groups, row, problems = 1, None, 1
     if einsum.output_variables:
-        along = {v: min(most, -(-sizes[v] // _least_rows(einsum, v, target))) for v in einsum.output_variables}
-        row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, along[v]), sizes[v]))
-        groups = min(most, along[row] * prod(sizes[v] for v in einsum.output_variables if v != row and _is_problem(einsum, v)))
-    if _traffic(cascade, einsum, row, groups) >= SAVED_TRAFFIC * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
+        beside = {v: prod(sizes[u] for u in einsum.output_variables if u != v and _is_problem(einsum, u)) for v in einsum.output_variables}
+        along = {v: min(most, -(-sizes[v] // _least_rows(einsum, v, target)) * beside[v]) for v in einsum.output_variables}
+        row = max(along, key=lambda v: (along[v], -_traffic(cascade, einsum, v, -(-along[v] // beside[v])), sizes[v]))
+        groups, problems = along[row], beside[row]
+    # Groups of several problems read what is those problems' own.
+    read = _traffic(cascade, einsum, row, -(-groups // problems))
+    if read >= SAVED_TRAFFIC * (_traffic(cascade, einsum, variable, most) + 2 * most * outputs):
         return most
     several = (most, -(-most // groups)) if 2 * groups <= most else ()
     return next((parts for parts in several if 2 * parts * outputs <= _traffic(cascade, einsum, variable, parts)), 0)

@@ -24,6 +24,7 @@ from ...cascades.rewriting.interleaving import Interleave
 from ...cascades.rewriting.intermediates import without_doubles
 from ...cascades.rewriting.online import Online
 from ...cascades.rewriting.packing import Pack, Unpack
+from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.rewriting.triangle import Triangle, symmetries
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
@@ -83,7 +84,10 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         half = _halved(cascade, einsum, target)
         cascade = half.apply(cascade) if half is not None else cascade
     for einsum in cascade.einsums:
-        split = split_of(cascade, einsum, target)
+        windows = _windows(cascade, einsum, target)
+        cascade = windows.apply(cascade) if windows is not None else cascade
+    for einsum in cascade.einsums:
+        split = _split(cascade, einsum, target)
         cascade = split.apply(cascade) if split is not None else cascade
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
@@ -260,8 +264,7 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
     outputs = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
     if einsum.box_points < MIRRORED * outputs:
         return None
-    least = PANELS if _turns_twice(einsum) and not target.lanes_are_items else SIDE
-    found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= least]
+    found = [(n, pair) for pair in symmetries(einsum) if isinstance(n := einsum.sizes[pair[0]], int) and n >= SIDE]
     if not found:
         return None
     half = Triangle(einsum.name, *max(found)[1])
@@ -269,10 +272,21 @@ def _halved(cascade: Cascade, einsum: Einsum, target: Target) -> Triangle | None
     if not any(packing.variables[-1] == columns for packing in _packings(cascade, einsum, target)):
         return half
     after = half.apply(cascade)
-    if split_of(after, after.einsums[cascade.einsums.index(einsum)], target) is not None:
+    if _split(after, after.einsums[cascade.einsums.index(einsum)], target) is not None:
         return half
     # Groups take columns. Loops end early and do not start late, so that the rows below the diagonal are those to be left out.
     return Triangle(half.einsum, half.second, half.first)
+
+
+def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
+    """How to split a reduction of this Einsum, if that gains something; where rows are multiplied with one another, only if they lie too
+    far away for each group to read them again.
+    """
+    if _turns_twice(einsum) and not target.lanes_are_items:
+        read = {access.tensor: elements_of(einsum, access) * np.dtype(einsum.accumulate).itemsize for access in einsum.operands}
+        if sum(read.values()) <= SAVED_TRAFFIC * target.units * target.core_cache_bytes:
+            return None
+    return split_of(cascade, einsum, target)
 
 
 def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
@@ -312,6 +326,26 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _windows(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
+    """The input to copy window by window: where windows go in steps along the output's columns and begin before the array, or end behind
+    it, lanes are put together one by one, each under a condition. The copy does so once; its vectors are used twice for each of its lanes.
+    """
+    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
+    if columns is None or not einsum.guards or not einsum.reduces or not einsum.has_injective_output or einsum.is_recurrence:
+        return None
+    if target.lanes_are_items or split_of(cascade, einsum, target) is not None:
+        return None
+    for position, access in enumerate(einsum.operands):
+        moved = [v for index in access.indices for v in index.variables]
+        steps = access.indices[-1].coefficients.get(columns, 0) if access.indices else 0
+        if steps < 2 or access.tensor not in cascade.inputs or len(set(moved)) < len(moved):
+            continue
+        if einsum.box_points >= FEWER * target.lanes(einsum.accumulate) * elements_of(einsum, access):
+            kept = [v for v in einsum.output_variables if v in moved and v != columns]
+            return Pack(einsum.name, position, (*kept[:-1], *(v for v in einsum.reduction_variables if v in moved), *kept[-1:], columns))
+    return None
 
 
 def _turns_twice(einsum: Einsum) -> bool:
