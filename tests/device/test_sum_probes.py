@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse.device.calibration.probes import Bench, sample_in_turns
-from feinsum_fuse.device.calibration.sum_probes import SumBench, figures
+from feinsum_fuse.device.calibration.sum_probes import CALLED, SumBench, figures
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.model.processor import CYCLES, FIGURES
 
@@ -49,11 +49,14 @@ def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
 
 def test_its_probes_run_and_have_the_names_of_the_model() -> None:
     bench = SumBench(Bench(find_device(), "float32", 4))
-    operations, lengths = dict(bench.operations()), dict(bench.lengths())
-    for probe in (*operations.values(), *lengths.values()):
+    operations, calls, lengths = dict(bench.operations()), dict(bench.calls()), dict(bench.lengths())
+    probes = (*operations.values(), *calls.values(), *lengths.values())
+    for probe in probes:
         probe.repeats = 1
-    sample_in_turns((*operations.values(), *lengths.values()), 0.01)
-    known = {f"{name}_seconds": 1 / probe.rate().value for name, probe in operations.items()}
+    sample_in_turns(probes, 0.01)
+    known = {f"{name}_seconds": 1 / probe.rate().value for name, probe in (operations | calls).items()}
     found = figures(lambda name: 1 / lengths[name].rate().value, KNOWN | known)
     assert set(operations) - {"exp_summed"} <= set(CYCLES)
-    assert set(found) - {"summed_seconds", "items_in_a_vector"} <= set(FIGURES)
+    summed = {f"{name}_summed_seconds" for name in (*CALLED, "exp")}
+    assert all(found[name] <= known[name] for name in summed), "adding up the lanes is left out"
+    assert set(found) - {"summed_seconds", "items_in_a_vector", *summed} <= set(FIGURES)

@@ -438,10 +438,27 @@ def test_only_what_is_written_out_is_gathered() -> None:
     assert seconds(apart_sums(509)) == seconds(apart_sums(509), written_out_steps=64)
 
 
+def test_loops_that_call_functions_are_not_written_out() -> None:
+    """So that sums of functions of elements that lie apart are none in vectors."""
+    figures = {"exp_scalar_seconds": 1e-7, "exp_summed_seconds": 1e-9, "exp_vector_seconds": 1e-9}
+    assert seconds(with_variables(joined_sums(128, "sum(exp(A[m, n] * B[n]))"), **figures)) < 64 * 128 * 1e-8
+    spec = with_variables(joined_sums(128, "sum(exp(A[n, m] * B[n]))"), written_out_sums=32, written_out_steps=256, **figures)
+    assert seconds(spec) > 64 * 128 * 9e-8
+
+
 def test_functions_are_summed_in_vectors_where_a_probe_says_so() -> None:
     calls = with_variables(joined_sums(256, "sum(exp(A[m, n] * B[n]))"), exp_vector_seconds=8e-9)
     alone = seconds(calls, exp_scalar_seconds=1e-8)
     assert seconds(calls, exp_scalar_seconds=1e-8, exp_summed_seconds=1e-9) < alone / 4
+
+
+def test_functions_of_such_sums_are_the_compilers_own() -> None:
+    """Which may take more or less than those that kernels call on vectors."""
+    figures = {"exp_scalar_seconds": 1e-8, "exp_summed_seconds": 1e-9, "log_vector_seconds": 8e-9, "log_scalar_seconds": 1e-6}
+    calls = with_variables(joined_sums(256, "sum(log(A[m, n] * B[n]))"), **figures)
+    own = [seconds(calls, log_summed_seconds=each) for each in (1e-8, 2e-8)]
+    assert own[1] - own[0] == pytest.approx(64 * 256 * 1e-8, rel=0.01)
+    assert seconds(calls, log_summed_seconds=1e-9) < seconds(calls, log_summed_seconds=1e-9, exp_summed_seconds=1) / 100
 
 
 def test_sums_of_short_loops_that_are_written_out_stay_in_registers() -> None:

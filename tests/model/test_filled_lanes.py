@@ -52,6 +52,15 @@ def test_lanes_of_a_vector_that_is_not_full_take_longer(rows: int, cut: int) -> 
     assert seconds(spec, cut_pack_seconds=1e-7) == seconds(spec), "never less than those of a whole one"
 
 
+def test_they_take_longer_still_where_sums_have_most_registers() -> None:
+    """Compilers put their lanes in by permutations, for whose constants no registers are left then."""
+    spec = with_variables(columns(13, 64), launch_seconds=1e-12, pack_seconds=1e-6, cut_pack_seconds=2e-6)
+    crowded = {"crowded_cut_pack_seconds": 5e-6}
+    more = seconds(spec, vector_registers=4, **crowded) - seconds(spec, vector_registers=4)
+    assert more == pytest.approx(8 * 64 * 4 * 3e-6, rel=0.01)
+    assert seconds(spec, vector_registers=64, **crowded) == seconds(spec, vector_registers=64)
+
+
 def test_half_vectors_change_in_memory_as_much_sooner_as_they_are_stored() -> None:
     figures = {"vector_memory_update_seconds": 1.0, "store_seconds": 0.8, "narrow_store_seconds": 0.4}
     machine = Machine.of(with_variables(windows(1), **figures))

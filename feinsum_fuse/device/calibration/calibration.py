@@ -135,7 +135,7 @@ class _Session:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
-            self.probes |= dict(self._in_core())
+            self.probes |= dict(self._in_core()) | {f"core {name}": probe for name, probe in sums.calls()}
         if not self.quick and device.type & cl.device_type.CPU:
             ahead = ForesightBench(self.bench, self._outside())
             self.probes |= {f"ahead {name}": probe for name, probe in ahead.probes()}

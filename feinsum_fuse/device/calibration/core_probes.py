@@ -7,7 +7,7 @@ operation as this compiler makes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -60,6 +60,8 @@ APART_RESULTS = 192
 """Results of a loop that lie a line and an element apart; with what they are made of they fill half of a first cache of 32 KiB."""
 EMPTY = 3
 """Lanes that stay empty of a vector that the last elements of a row fill."""
+CROWDED_PACKS = 4
+"""Such vectors of a step of a register tile whose sums have five eighths of the registers: these take longer than the tile's products."""
 LANE_STORED = 16
 """Vectors that are stored lane by lane, to rows that are far from one another."""
 FORWARDED = 64
@@ -85,6 +87,7 @@ SECOND_CACHE = 256 << 10
 """Bytes that a second cache holds and a first one does not, on devices that list no two of them (Zen 3: 512 and 32 KiB)."""
 BYTES = 64 << 10
 """Of the probes' memory; what they touch of it fits into the nearest cache."""
+_NO_WORDS: Mapping[str, str] = {}
 _HEAD = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
@@ -176,7 +179,9 @@ class CoreBench:
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         if self.bench.lanes > EMPTY + 1:
-            yield "cut_pack", self.bench.probe(core, "probe_cut_pack", 1, 16, 2 * 16 * (self.bench.lanes - EMPTY - 1), BYTES)
+            cut = 16 * (self.bench.lanes - EMPTY - 1)
+            yield "cut_pack", self.bench.probe(core, "probe_cut_pack", 1, 16, 2 * cut, BYTES)
+            yield "crowded_cut_pack", self.bench.probe(self._crowded_packs, "probe_crowded_cut_pack", 1, 16, CROWDED_PACKS * cut, BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
         if self.halves is not None:
@@ -271,7 +276,7 @@ class CoreBench:
     @cached_property
     def _spilled(self) -> Loaded:
         """Such a tile."""
-        return self._tile(self.bench, "spilled", target(self.bench.device).vector_registers // 2, SPILLED_COLUMNS)
+        return self._tile(self.bench, "spilled", target(self.bench.device).vector_registers // 2, _rows_of(SPILLED_COLUMNS))
 
     @property
     def _spread_rows(self) -> int:
@@ -281,16 +286,24 @@ class CoreBench:
     @cached_property
     def _spread(self) -> Loaded:
         assert self.halves is not None
-        return self._tile(self.halves, "spread", self._spread_rows, SPREAD_COLUMNS)
+        return self._tile(self.halves, "spread", self._spread_rows, _rows_of(SPREAD_COLUMNS))
 
-    def _tile(self, bench: Bench, name: str, rows: int, columns: int) -> Loaded:
+    @cached_property
+    def _crowded_packs(self) -> Loaded:
+        """A tile of vectors that are filled in part, whose sums leave few registers for what filling them wants."""
+        rows = target(self.bench.device).vector_registers * 5 // 8 // CROWDED_PACKS
+        vectors = [f"(VEC)(CUT_PACK(8 * {column}))" for column in range(CROWDED_PACKS)]
+        return self._tile(self.bench, "crowded_cut_pack", rows, vectors, _cut_pack(self.bench.lanes))
+
+    def _tile(self, bench: Bench, name: str, rows: int, vectors: Sequence[str], words: Mapping[str, str] = _NO_WORDS) -> Loaded:
         """A register tile, as products of matrices have it: each row's number times vectors of a step."""
-        sums = [f"s{row}_{column}" for row in range(rows) for column in range(columns)]
-        loads = " ".join(f"VEC b{column} = x[i * {columns} + {column}];" for column in range(columns))
-        adds = " ".join(f"s{row}_{column} += p[{row} * {TILE_STEPS} + i] * b{column};" for row in range(rows) for column in range(columns))
+        columns = range(len(vectors))
+        sums = [f"s{row}_{column}" for row in range(rows) for column in columns]
+        loads = " ".join(f"VEC b{column} = {vectors[column]};" for column in columns)
+        adds = " ".join(f"s{row}_{column} += p[{row} * {TILE_STEPS} + i] * b{column};" for row in range(rows) for column in columns)
         head = _HEAD.replace("VEC u = x[0], w = x[1], DECLARE;", f"VEC {', '.join(f'{one} = x[{k}]' for k, one in enumerate(sums))};")
-        text = head.replace("TOTAL", " + ".join(sums)) % (name, f"for (int i = 0; i < n; ++i) {{ {loads} {adds} }}")
-        return self._loaded(bench, {}, text)
+        text = head.replace("TOTAL", " + ".join(sums)) % (name, f"for (int i = 0; i < n; ++i) {{ int const at = i * 17; {loads} {adds} }}")
+        return self._loaded(bench, words, text)
 
     @property
     def _crowded(self) -> int:
@@ -327,7 +340,7 @@ class CoreBench:
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(from)": ", ".join(f"p[at + from + {k} * 256]" for k in range(lanes)),
-            "CUT_PACK(from)": ", ".join(f"p[at + from + {k} * 256]" if k < lanes - EMPTY else "(REAL) 0" for k in range(lanes)),
+            **_cut_pack(lanes),
             "LANE_STORES": " ".join(f"q[i + {k} * 272] = {f'v.s{k:x}' if lanes > 1 else 'v'};" for k in range(lanes)),
         }
         return self._loaded(bench, words, _ANYWHERE + "".join(_HEAD % item for item in _BODIES.items()))
@@ -364,3 +377,13 @@ class CoreBench:
         text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text
         source = source_of(text, bench.dtype, bench.lanes, bench.group, bench.line)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)
+
+
+def _rows_of(columns: int) -> list[str]:
+    """The vectors of a row of a matrix, in which a tile's step has so many."""
+    return [f"x[i * {columns} + {column}]" for column in range(columns)]
+
+
+def _cut_pack(lanes: int) -> dict[str, str]:
+    """Elements of a vector that the last ones of a row fill."""
+    return {"CUT_PACK(from)": ", ".join(f"p[at + from + {k} * 256]" if k < lanes - EMPTY else "(REAL) 0" for k in range(lanes))}

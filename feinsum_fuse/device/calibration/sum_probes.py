@@ -12,9 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from ...codegen.executable import Executable
+from ...formats.language.functions import FUNCTIONS
+from ...model.kernel.value_operations import is_call
 from ..runtime.loaded_executable import Loaded, queue_of
+from .core_probes import LONELY, PROBES
 from .probes import Bench, Probe, source_of
 
+CALLED = tuple(name for name in LONELY if name != "exp" and name in FUNCTIONS and is_call(name))
+"""Functions of several instructions."""
 SUMMED = 256
 """Neighbours that a sum is of."""
 ADDED_UP = 16
@@ -79,6 +84,11 @@ class SumBench:
             yield name, self.scalars.probe(self._sums, f"probe_{name}", 1, SUMS, SUMS * each, BYTES)
         yield "gathered", self._apart(APART_STEPS[0])
 
+    def calls(self) -> Iterator[tuple[str, Probe]]:
+        """The same of sums of other functions than ``exp``, for which a compiler that makes vectors of sums has its own, too."""
+        for name in CALLED:
+            yield f"{name}_summed", self.scalars.probe(self._calls, f"probe_{name}_summed", 1, SUMS, SUMS * SUMMED, BYTES)
+
     def lengths(self) -> Iterator[tuple[str, Probe]]:
         """(name, probe) of what tells how much is written out."""
         yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
@@ -111,6 +121,12 @@ class SumBench:
         group = "(int) get_group_id(0)"
         bodies |= {"index_known": f"int g = {group}; {_PLACES.format('g')}", "index_asked": _PLACES.format(group)}
         return self._loaded(self.scalars, bodies)
+
+    @cached_property
+    def _calls(self) -> Loaded:
+        values = {name: PROBES[name].format("(p[j * 16 + i] - p[8192])", call=FUNCTIONS[name].opencl) for name in CALLED}
+        sums = {name: f"REAL w = p[0]; {_SUM.format(SUMMED, value)}" for name, value in values.items()}
+        return self._loaded(self.scalars, {f"{name}_summed": text for name, text in sums.items()})
 
     @cached_property
     def _vectors(self) -> Loaded:
@@ -154,4 +170,6 @@ def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict
     together = max(1.0, SUMMING_ITEMS * latency / seconds("items"))
     found = {"summed_seconds": summed, "group_index_times": max(1.0, seconds("index asked") / seconds("index known"))}
     found["neighbour_times"] = max(1.0, seconds("neighbour elements") / seconds("neighbour vectors"))
+    calls = {name: value for name, value in known.items() if name.endswith("_summed_seconds")}
+    found |= {name: max(0.0, value - lanes / SUMMED) for name, value in calls.items()}
     return written_out | found | {"items_in_a_vector": float(min(SUMMING_ITEMS, 2 ** round(math.log2(together))))}

@@ -268,6 +268,12 @@ class Machine:
         name, (vector, _), part = self._priced(name)
         return part * self.variable(f"{name}_loop_seconds", self.variable(f"{name}_vector_seconds", vector * self.cycle) / self.lanes)
 
+    def summed(self, name: str, lanes: int) -> float:
+        """Seconds of one call on a vector of elements that a compiler adds up: by a function of its own choice."""
+        own, _, part = self._priced(name)
+        alone = self.variable(f"{own}_summed_seconds", math.nan)
+        return self.function(name, lanes) if math.isnan(alone) else part * lanes * max(0.0, alone - self.seconds("summed"))
+
     def is_vectorised(self, name: str) -> bool:
         """Whether the compiler makes vectors of a loop that calls a function: not if the library keeps the function to itself."""
         name, *_ = self._priced(name)

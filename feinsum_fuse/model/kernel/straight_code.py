@@ -75,16 +75,18 @@ class Straight:
     @property
     def is_worth_gathering(self) -> bool:
         """Whether a compiler makes these vectors of sums although some of their elements lie apart."""
-        return self.sums.are_worth(self._counts.gathered)
+        calls = any(is_call(name) for line in self.block.lines for name, _ in self.operations_of(line))
+        return self.sums.are_worth(self._counts.gathered, are_long=calls)
 
     @kept_property
     def iteration(self) -> float:
         """The busiest port's time for the code once, and what each access to memory delays it."""
         second = self.machine.seconds
+        is_crowded = self._missing > -self.machine.figure("vector_registers") / 2
         ports = [
-            self._counts.computing(self.machine, spread=self._missing > -self.machine.figure("vector_registers") / 2),
+            self._counts.computing(self.machine, spread=is_crowded),
             self._counts.loading(self.machine, self.loads),
-            self._counts.packing(self.machine),
+            self._counts.packing(self.machine, is_crowded=is_crowded),
             self._counts.gathered * second("gathered"),
             self._counts.updating(self.machine),
             self._turned * second("spilled"),
@@ -249,7 +251,7 @@ class Straight:
             else:
                 if line.lane is None and self.summed == 1 and is_call(name) and not self.machine.is_vectorised(name):
                     times *= self.scalars.joined(line)  # each of the scalars that are vectors else is an argument of its own
-                seconds = times * self.machine.function(name, lanes)
+                seconds = times * (self.machine.summed if self.summed > 1 and is_call(name) else self.machine.function)(name, lanes)
                 if lanes == 1 and not is_call(name) and not is_divided(name):
                     counts.looped += seconds if self._passes_memory(line) else 0.0
                     seconds = times * self.machine.beside(name)

@@ -255,10 +255,14 @@ class CodeCounts:
         sooner = 1 - min(1.0, machine.seconds("narrow_store") / machine.seconds("store"))
         return (self.updates - sooner * self.narrow_updates) * machine.seconds("vector_memory_update")
 
-    def packing(self, machine: Machine) -> float:
-        """Seconds in which lanes are put into vectors: into one that is not full by instructions that compilers choose for other ends."""
+    def packing(self, machine: Machine, *, is_crowded: bool) -> float:
+        """Seconds in which lanes are put into vectors: into one that is not full by instructions that compilers choose for other ends, and
+        that want registers for constants, of which few are left where sums and operands have most (``is_crowded``).
+        """
         whole = machine.seconds("pack")
-        return self.packed * whole + self.cut_packed * max(0.0, machine.variable("cut_pack_seconds", whole) - whole)
+        cut = machine.variable("cut_pack_seconds", whole)
+        cut = machine.variable("crowded_cut_pack_seconds", cut) if is_crowded else cut
+        return self.packed * whole + self.cut_packed * max(0.0, cut - whole)
 
     def computing(self, machine: Machine, *, spread: bool = False) -> float:
         """Seconds in which the arithmetic of an iteration starts; ``spread``: whether scalars are put into lanes on its ports."""

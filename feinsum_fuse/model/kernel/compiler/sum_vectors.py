@@ -54,11 +54,12 @@ class SumVectors:
         counts.fold(self.machine, None, lanes, sums - 1)
         return second("folded_sum") + max(counts.packed * second("pack"), counts.computing(self.machine))
 
-    def are_worth(self, gathered: float) -> bool:
+    def are_worth(self, gathered: float, *, are_long: bool) -> bool:
         """Whether a compiler makes vectors though so many elements of an iteration lie apart: of a long loop it counts these against
-        operations, those of a loop that it writes out, whole or a few steps at a time, it joins in any case.
+        operations, those of a loop that it writes out, whole or a few steps at a time, it joins in any case. Iterations ``are_long``
+        that call functions, which it does not write out.
         """
-        return self._is_short or self._is_parted or gathered < self._copies
+        return ((self._is_short or self._is_parted) and not are_long) or gathered < self._copies
 
     def shared(self, place: Place, written: Collection[str]) -> float:
         """How many sums use what is gathered of an array for one, unless the block has ``written`` it: those of a written-out loop in the
