@@ -156,7 +156,7 @@ def _living(uncut: Same[Nest]) -> dict[str, tuple[tuple[For, ...], tuple[Affine,
     """The loops of each Einsum before any step, the guards of what computes it, and the points of that which live."""
     nest = uncut.value
     around = {id(statement): above for above, statement in nest.points}
-    living = [(statement, live) for statement, live in live_points(nest, Masks.of(nest)) if statement.role != "init"]
+    living = [(statement, live) for statement, live in live_points(nest, Masks.of(nest)) if statement.role in {"update", "map"}]
     return {statement.einsum: (around[id(statement)], statement.guards, live) for statement, live in living}
 
 
