@@ -1,4 +1,4 @@
-"""The sizes of sets I to U, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to V, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -138,6 +138,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "sinkhorn_step": {"I": (300, 1200), "J": (300, 1200)},
         "local_contrast": {"Y": (160, 600), "X": (160, 600), "R": (3, 7), "S": (3, 7)},
         "prediction_residual": {"F": (100, 500), "T": (200, 800), "K": (8, 20)},
+    },
+    2624: {
+        "tree_likelihood": {"S": (1000, 6000), "C": (2, 6)},
+        "late_interaction": {"D": (40, 200), "T": (40, 160), "Q": (16, 40), "E": (32, 128)},
+        "scattering_source": {"N": (16, 48), "L": (9, 25), "G": (6, 24), "X": (200, 1500)},
+        "tone_curve": {"Y": (160, 800), "X": (160, 800)},
+        "bellman_backup": {"S": (150, 600), "A": (4, 20)},
+        "field_update": {"X": (24, 80), "Y": (24, 80), "Z": (24, 80)},
+        "matrix_profile": {"I": (200, 900), "J": (200, 900), "K": (16, 64)},
+        "particle_push": {"N": (20000, 200000)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
