@@ -277,7 +277,7 @@ class _Timing:
             above = code.block.above
             if not code.block.is_loop or code.part.items is not None or other.einsum != part.einsum or len(above) != len(block.above) + 1:
                 continue
-            if all(a is b or a == b for a, b in zip(above, block.above, strict=False)):
+            if all(a is b for a, b in zip(above, block.above, strict=False)):
                 operations = sum(share * straight.issued for share, straight in code.cases) * code.block.trips
                 ahead = self.machine.figure("lookahead_operations")  # 0 by a calibration beside much other work
                 seen = ahead / (ahead + operations) if ahead else 0.0

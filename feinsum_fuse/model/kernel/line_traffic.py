@@ -126,6 +126,20 @@ class _Windows:
     written: bool = False
 
 
+class _Rows(NamedTuple):
+    """Rows of bytes that are touched of an array, whatever caches there are."""
+
+    source: str
+    """A name by which it is touched."""
+    lines: float
+    run: float
+    """Bytes of a row."""
+    runs: float
+    distance: int
+    """Bytes from one row to the next."""
+    written: bool
+
+
 _Window = tuple[str, tuple[tuple[tuple[str, int], ...], ...], list[Span]]
 """An array, what moves a window of it outside, and what is touched along each stored axis."""
 
@@ -139,7 +153,7 @@ class LineTraffic:
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     known: dict[tuple[float, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
-    spans: dict[tuple[int, ...], dict[str, _Windows]] = field(default_factory=dict)
+    rows: dict[tuple[int, ...], dict[str, list[_Rows]]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
     windows: dict[tuple[int | None, ...], _Window] = field(default_factory=dict)
     """A place, and the further iterations of each loop that moves it -> what is touched there."""
@@ -276,21 +290,27 @@ class LineTraffic:
 
     def regions(self, body: Sequence[NestItem]) -> dict[str, TouchedRegion]:
         """Array -> what the body touches of it, the loops above standing still."""
-        key = self.ways, tuple(map(id, body))
+        ids = tuple(map(id, body))
+        key = self.ways, ids
         if key not in self.known:
-            if key[1] not in self.spans:
-                self.spans[key[1]] = self._spans(body)
-            self.known[key] = {name: self._together(windows) for name, windows in self.spans[key[1]].items()}
+            if ids not in self.rows:
+                self.rows[ids] = {name: self._rows_of(windows) for name, windows in self._spans(body).items()}
+            self.known[key] = {name: self._together(rows) for name, rows in self.rows[ids].items()}
         return self.known[key]
 
-    def _together(self, windows: _Windows) -> TouchedRegion:
+    def _rows_of(self, windows: _Windows) -> list[_Rows]:
+        """The windows of one array, and behind several of them the whole array."""
+        found = [self._rows(source, sizes, written=windows.written) for source, sizes in windows.found.values()]
+        if len(found) > 1:
+            every = [Span(UNKNOWN_SIZE if size is None else size) for size in shape(self.nest, found[0].source)]
+            found.append(self._rows(found[0].source, every, written=windows.written))
+        return found
+
+    def _together(self, rows: Sequence[_Rows]) -> TouchedRegion:
         """All windows of one array, which has no more lines than there are."""
-        found = [self._region(source, sizes, windows) for source, sizes in windows.found.values()]
-        if len(found) == 1:
-            return found[0]
-        source = next(iter(windows.found.values()))[0]
-        every = [UNKNOWN_SIZE if size is None else size for size in shape(self.nest, source)]
-        whole = self._region(source, [Span(size) for size in every], windows)
+        if len(rows) == 1:
+            return self._region(rows[0])
+        *found, whole = map(self._region, rows)
         lines, claimed = sum(one.lines for one in found), sum(one.claimed for one in found)
         largest = max(found, key=lambda one: one.lines)
         return largest._replace(lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
@@ -349,10 +369,10 @@ class LineTraffic:
             self.layouts[source] = bytes_of(self.nest.dtype_of(source)), shape(self.nest, source), steps
         return self.layouts[source]
 
-    def _region(self, source: str, spans: Sequence[Span], windows: _Windows) -> TouchedRegion:
+    def _rows(self, source: str, spans: Sequence[Span], *, written: bool) -> _Rows:
         width, sizes, steps = self._layout(source)
-        run, runs, rows, crowd = float(width), 1.0, 0, 0.0
-        line, sets = self.machine.line, self.machine.sets
+        run, runs, rows = float(width), 1.0, 0
+        line = self.machine.line
         whole, apart = True, line
         for span, step, size in zip(reversed(spans), reversed(steps), reversed(sizes), strict=True):
             near = step * width
@@ -371,15 +391,19 @@ class LineTraffic:
                     apart = math.gcd(apart, distance)
         if run < rows:
             apart = math.gcd(apart, int(run))  # pieces of rows: the next one starts where this one ends
-        lines = runs * touched(run, line, apart if runs > 1 else line)
-        claimed = lines * line
-        if self.ways and runs > 1 and rows % line == 0:
-            # Rows whose distance is a multiple of many lines meet in few sets; those of a set that holds fewer drive one another out.
-            reach = min(sets, sets // math.gcd(rows // line, sets) * max(1.0, run / line))
-            few = lines / reach > self.ways
-            claimed *= max(1.0, sets / reach if few else min(sets / reach, runs))
+        return _Rows(source, runs * touched(run, line, apart if runs > 1 else line), run, runs, rows, written)
+
+    def _region(self, found: _Rows) -> TouchedRegion:
+        """What a cache makes of rows: those whose distance is a multiple of many lines meet in few of its sets, and those of a set that
+        holds fewer drive one another out."""
+        line, sets = self.machine.line, self.machine.sets
+        claimed, crowd = found.lines * line, 0.0
+        if self.ways and found.runs > 1 and found.distance % line == 0:
+            reach = min(sets, sets // math.gcd(found.distance // line, sets) * max(1.0, found.run / line))
+            few = found.lines / reach > self.ways
+            claimed *= max(1.0, sets / reach if few else min(sets / reach, found.runs))
             crowd = min(1.0, CROWDED_SETS / reach) if few and math.isfinite(self.ways) and reach < sets else 0.0
-        return TouchedRegion(source, lines, run, claimed, windows.written, crowd)
+        return TouchedRegion(found.source, found.lines, found.run, claimed, found.written, crowd)
 
 
 def _part_of(found: dict[int, list[Fetched]], lost: float) -> dict[int, list[Fetched]]:

@@ -175,7 +175,7 @@ def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Containe
     siblings = _siblings(nest.body, names)
     if siblings is None:
         raise NestOrderError(f"{step}: the loops do not stand one after another in one place")
-    above = next(a[: a.index(loops[0])] for a, _ in nest.points if loops[0] in a)
+    above = enclosing(nest, loops[0])[:-1]
     sharing = Sharing(nest, loops, above, step, unfinished)
     paces = sharing.paces()
     extents = [loop.extent for loop in loops]

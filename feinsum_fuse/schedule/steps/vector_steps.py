@@ -84,11 +84,14 @@ def _on_lanes(loop: For, lanes: int) -> For:
 
 def accesses(nest: Nest, name: str) -> Iterator[tuple[tuple[For, ...], Statement, Place]]:
     """Every access to an array, with the loops around it."""
-    for above, statement in nest.points:
-        if name in statement.sources:
-            for place in (statement.target, *statement.operands):
-                if place.source == name:
-                    yield above, statement, place
+    for node in nest.body:
+        if isinstance(node, For) and name not in node.touched:
+            continue
+        for above, statement in node.points if isinstance(node, For) else [((), node)]:
+            if name in statement.sources:
+                for place in (statement.target, *statement.operands):
+                    if place.source == name:
+                        yield above, statement, place
 
 
 def lane_axis(place: Place, lane: str) -> int | None:

@@ -11,16 +11,15 @@ from ...formats.opencl import MEMORIES
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
 from ..statement import Statement
 from ..step import Step
-from .nest import For, LoopRef, Nest, NestItem, rebuilt, unless_same
+from .nest import For, LoopRef, Nest, NestItem, PlacedStatement, rebuilt, unless_same
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
     """The loop that is this part of a rank variable; :class:`UnknownLoopError` if there is none."""
-    loops = nest.all_loops
-    for loop in loops:
+    for loop in nest.each_loop():
         if ref in loop.refs:
             return loop
-    names = [str(r) for loop in loops for r in loop.refs]
+    names = [str(r) for loop in nest.all_loops for r in loop.refs]
     close = get_close_matches(str(ref), names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"The loops are {', '.join(names)}."
     raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
@@ -28,10 +27,15 @@ def find(nest: Nest, ref: LoopRef, step: Step) -> For:
 
 def enclosing(nest: Nest, loop: For) -> tuple[For, ...]:
     """The loops from the root down to this one."""
-    for above, _ in nest.points:
-        for depth, other in enumerate(above, 1):
-            if other is loop:
-                return above[:depth]
+    return _enclosing(nest.body, loop)
+
+
+def _enclosing(body: tuple[NestItem, ...], loop: For) -> tuple[For, ...]:
+    for node in body:
+        if node is loop:
+            return (loop,)
+        if isinstance(node, For) and (inner := _enclosing(node.body, loop)):
+            return (node, *inner)
     return ()
 
 
@@ -77,16 +81,29 @@ def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[Nes
 
 def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
     """The loops around the statement that computes an Einsum, outermost first."""
-    for above, statement in nest.points:
-        if statement.einsum == einsum and statement.role in {"update", "map"}:
-            return above
+    found = _computing(nest.body, einsum)
+    if found is not None:
+        return found[0]
     known = dict.fromkeys(s.einsum for _, s in nest.points)
     raise UnknownEinsumError(f"{step}: there is no Einsum {einsum!r}", hint=f"The Einsums are {', '.join(known)}.")
 
 
 def computing(nest: Nest, einsum: str) -> Statement:
     """The statement that computes an Einsum that is known to exist."""
-    return next(s for _, s in nest.points if s.einsum == einsum and s.role in {"update", "map"})
+    found = _computing(nest.body, einsum)
+    assert found is not None
+    return found[1]
+
+
+def _computing(body: tuple[NestItem, ...], einsum: str) -> PlacedStatement | None:
+    """The first statement that computes an Einsum, with the loops around it: what stands elsewhere is not looked at."""
+    for node in body:
+        if not isinstance(node, For):
+            if node.einsum == einsum and node.role in {"update", "map"}:
+                return (), node
+        elif einsum in node.computing and (found := _computing(node.body, einsum)) is not None:
+            return (node, *found[0]), found[1]
+    return None
 
 
 def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int | None, int | None]:

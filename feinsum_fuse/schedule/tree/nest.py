@@ -125,7 +125,7 @@ class For:
     @property
     def loops(self) -> tuple[For, ...]:
         """This loop and those below, outer before inner, in the order of the text."""
-        return (self, *self._inner_loops)
+        return (self, *self.inner_loops)
 
     @property
     def points(self) -> tuple[PlacedStatement, ...]:
@@ -135,7 +135,8 @@ class For:
     # What is kept of a loop does not hold the loop itself: a circle of objects waits for the garbage collector, which took a sixth of the
     # time of a search.
     @kept_property
-    def _inner_loops(self) -> tuple[For, ...]:
+    def inner_loops(self) -> tuple[For, ...]:
+        """The loops below, outer before inner, in the order of the text."""
         return tuple([loop for node in self.body if isinstance(node, For) for loop in node.loops])
 
     @kept_property
@@ -290,19 +291,23 @@ class Nest:
         return constantdict({loop.name: loop for loop in self.all_loops})
 
     @kept_property
-    def _names(self) -> frozenset[str]:
-        """What loops, tiles and sources are called."""
-        return frozenset((*self.loops, *(loop.fused for loop in self.loops.values()), *self.tiles, *self.sources))
-
-    @kept_property
     def all_loops(self) -> tuple[For, ...]:
         """The loops in the order of the text; those over work-items may stand in several places under one name."""
-        return tuple(loop for node in self.body if isinstance(node, For) for loop in node.loops)
+        return tuple(self.each_loop())
+
+    def each_loop(self) -> Iterator[For]:
+        """The same one by one: most that look for a loop soon find it."""
+        for node in self.body:
+            if isinstance(node, For):
+                yield node
+                yield from node.inner_loops
 
     @kept_property
     def points(self) -> tuple[PlacedStatement, ...]:
         """All statements with the loops around them, in the order of the text."""
-        return tuple(statements(self.body))
+        found: list[PlacedStatement] = []
+        _collect(self.body, (), found)
+        return tuple(found)
 
     def tensor_of(self, source: str) -> str:
         """The tensor that an array, tile or rule holds (a part of)."""
@@ -321,7 +326,7 @@ class Nest:
         """An identifier that no loop, tile or source has; ``between``: what stands before its number, if it needs one."""
         wish = identifier(wish)
         name, number = wish, 0 if between else 1
-        while name in self._names:
+        while name in self.tiles or name in self.sources or any(name in (loop.name, loop.fused) for loop in self.each_loop()):
             number += 1
             name = f"{wish}{between}{number}"
         return name
