@@ -13,15 +13,27 @@ from ..cascades.maps import kept_triangle
 from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
-from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
+from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.makespan import makespan_of
 from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .choices import Choice, Chooser
 from .components import Components
-from .lanes import SCATTERED, fills, is_contiguous, is_picked, is_read_across, lanes_of, possible_lanes
+from .lanes import (
+    MOVED,
+    SCATTERED,
+    fills,
+    is_contiguous,
+    is_picked,
+    is_read_across,
+    lanes_of,
+    possible_lanes,
+    whole_columns,
+    whole_vectors,
+    word_columns,
+)
 from .passes import numbers_of_rows, pass_rows
-from .segments import GROUP_POINTS, LEAST_ROWS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
+from .segments import GROUP_POINTS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -34,8 +46,6 @@ CALLED = 8
 """Times as many rows as pay for what a function prepares for all rows of a call."""
 ROWS_OF_ITEMS = 8
 """Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
-SHARED_WORDS = 2
-"""Vectors that use a word of four bytes once it is spread over the lanes: two products for a load, as a core starts them in a cycle."""
 FEWEST = 4
 """Rows for each core from which on they can be shared evenly enough."""
 DEARER = 1.2
@@ -148,10 +158,10 @@ class Branch:
                     not self.segment.fits(pair[1], self.plan.budget),
                     self._starts_late(pair[1]),
                     self._in_pieces(pair[1]),
-                    self._read_again(pair[1], far),
+                    self._read_again(pair[1], self._usual_tile(pair[1]), far),
                     self._cuts_lines(pair[1]),
                     pair[0] > DEARER * min(vectors),
-                    self._read_again(pair[1], near) // 2,
+                    self._read_again(pair[1], self._usual_tile(pair[1]), near) // 2,
                 ),
             )
         ]
@@ -182,7 +192,7 @@ class Branch:
         return few, size.bit_length() // 2, [row == rows[last.name] for row in last.output_variables].index(True)
 
     def _cuts_lines(self, rows: RowVariables) -> bool:
-        """Whether groups of these rows take a line or two here and there of an operand in memory that few vectors use, or rows are few.
+        """Whether groups of these rows take a line or two here and there of a large tensor in memory that few vectors use, or rows are few.
 
         Where nothing is summed up ``_in_pieces`` says more.
         """
@@ -192,23 +202,30 @@ class Branch:
         caches, around = self.plan.target.units * self.plan.target.core_cache_bytes, self.segment.around
         return any(
             is_contiguous(access, rows[einsum.name])
-            and access.tensor not in self.segment.written
             and self._usual_tile(rows) * np.dtype(around.cascade.tensors[access.tensor].dtype).itemsize <= 2 * self.plan.target.line_bytes
             and around.tensor_bytes(access.tensor) > caches * problems
             and einsum.box_points <= USED_FROM_MEMORY * self.plan.width * prod(around.cascade.fixed_shape(access.tensor))
             for einsum in self.segment.einsums
             if einsum.reduction_variables
-            for access in einsum.operands
+            for access in (*einsum.operands, einsum.output)
+            if access.tensor not in (self.segment.keeps if access is einsum.output else self.segment.written)
         )
 
     def _cheapest_lanes(self, rows: RowVariables) -> float:
         """The cost of the vectors that go best with groups of these rows."""
         return lanes_of(self.segment, rows, self._usual_tile(rows), self.plan.width, sums=self.plan.sums).cost
 
-    def _read_again(self, rows: RowVariables, cache: int) -> int:
-        """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands."""
-        every = {a.tensor for e in self.segment.einsums for a in e.operands if a.tensor not in self.segment.written}
-        own = {a.tensor for e in self.segment.einsums for a in e.operands if rows[e.name] in a.variables}
+    def _read_again(self, rows: RowVariables, tile: int, cache: int) -> int:
+        """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands.
+
+        Where groups take less than a line side by side, each of them reads all lines.
+        """
+        line = self.plan.target.line_bytes // max(1, tile)
+        types = self.segment.cascade.tensors
+        reads = [(a.tensor, rows[e.name], a) for e in self.segment.einsums for a in e.operands]
+        cut = {t for t, row, a in reads if is_contiguous(a, row) and np.dtype(types[t].dtype).itemsize < line}
+        own = {t for t, row, a in reads if row in a.variables} - cut
+        every = {t for t, _, _ in reads if t not in self.segment.written}
         large = [size for tensor in every - own if (size := self.segment.around.tensor_bytes(tensor)) > cache]
         return (sum(large) // cache).bit_length()
 
@@ -276,7 +293,7 @@ class Branch:
         if self.plan.components.on_items or problems * extent > 2 * self.plan.enough_groups * tile:
             return tile
         near = self.plan.target.nearest_cache_bytes
-        if tile < ROW_PARTS and (self._read_again(rows, near) or self.segment.points < units * GROUP_POINTS):
+        if tile < ROW_PARTS and (self._read_again(rows, tile, near) or self.segment.points < units * GROUP_POINTS):
             return tile
 
         def longest(tile: int) -> float:
@@ -285,17 +302,25 @@ class Branch:
             return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
 
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
-        step = self.plan.width if tile % self.plan.width == 0 and self._in_vectors(rows, lanes) else 1
-        least = min(tile, max(self._called_rows(), self._word_columns(rows)))
-        parts = (n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if not (n := tile * part // ROW_PARTS) % step and n >= least)
-        found = min(parts, key=longest)
+        least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
+        parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
+        whole = [n for n in parts if n % self.plan.width == 0]
+        if tile % self.plan.width or not self._in_vectors(rows, lanes):
+            found = min(parts, key=longest)
+        elif not self._in_vectors(rows, lanes, UNEVEN - 1) and min(map(longest, whole)) > DEARER * min(map(longest, parts)):
+            found = min(parts, key=longest)  # little is turned, so that it may be so for parts of vectors
+        else:
+            found = min(whole, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
-    def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None]) -> bool:
-        """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers."""
+    def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None], least: float = 0) -> bool:
+        """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers.
+
+        ``least``: what is moved, element by element, counts from this part of all that the vectors do on.
+        """
         for einsum in self.segment.einsums:
             row, lane = rows[einsum.name], lanes[einsum.name]
-            turned = lane is not None and not einsum.reduces
+            turned = lane is not None and not einsum.reduces and MOVED * self.plan.width * einsum.box_points >= least * self.segment.points
             if row == lane or (turned and any(is_contiguous(a, row) and lane in a.variables for a in einsum.operands)):
                 return True
         return False
@@ -309,7 +334,12 @@ class Branch:
         """Rows of a group at least."""
         if not self.plan.components.on_items:
             least = self.segment.least_rows(rows, FEWEST * self.plan.target.units)
-            return max(least, self._word_columns(rows), self._whole_columns(rows))
+            width, sums = self.plan.width, self.plan.sums
+            units, columns = self.plan.target.units, self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
+            filled = whole_vectors(self.segment, rows, width, units, sums=sums)
+            wide = MOST_VECTORS * width
+            wide = whole_columns(self.segment, rows, wide, width, sums=sums) if 2 * columns >= FEWEST * units * wide else 1
+            return max(least, word_columns(self.segment, rows, width, sums=sums), wide, filled)
         if self._has_a_row_each(rows):
             return min(self.plan.width, self.segment.extent(rows))
         # Work-items that add up a row together are busy with one.
@@ -320,36 +350,6 @@ class Branch:
         width = min(self.plan.width, self.segment.extent(rows))
         lanes = lanes_of(self.segment, rows, width, width, sums=self.plan.sums, scattered=float(width)).chosen
         return any(lanes[einsum.name] == rows[einsum.name] for einsum in self.segment.einsums)
-
-    def _word_columns(self, rows: RowVariables) -> int:
-        """Columns of a group from which on the words of dot products of bytes are used often enough; 1 where there are no such products.
-
-        A word is loaded and spread over the lanes for each row, so that with one vector of columns there are as many loads as products.
-        """
-        width = self.plan.width
-        for einsum in self.segment.einsums if not self.plan.components.on_items else ():
-            types = (einsum.accumulate, *(self.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands))
-            if types in DOT_PRODUCT.types and self.segment.extent(rows) >= SHARED_WORDS * width:
-                lanes = lanes_of(self.segment, rows, SHARED_WORDS * width, width, sums=self.plan.sums).chosen
-                if lanes[einsum.name] == rows[einsum.name]:
-                    return SHARED_WORDS * width
-        return 1
-
-    def _whole_columns(self, rows: RowVariables) -> int:
-        """Columns of a group from which on the register tile of a product of few rows is as wide as it may be, if groups for all units are
-        left; else 1. Of fewer columns a row of what is read is a line or two, and there are too few sums side by side.
-        """
-        wide, extent = MOST_VECTORS * self.plan.width, self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
-        if self.plan.components.on_items or 2 * extent < FEWEST * self.plan.target.units * wide:
-            return 1
-        lanes = lanes_of(self.segment, rows, wide, self.plan.width, sums=self.plan.sums).chosen
-        for einsum in self.segment.einsums:
-            row = rows[einsum.name]
-            beside = prod(n for v in einsum.output_variables if v != row and isinstance(n := einsum.sizes[v], int))
-            along = [is_contiguous(access, row) for access in einsum.operands if row in access.variables]
-            if einsum.reduces and lanes[einsum.name] == row and beside < LEAST_ROWS and any(along) and len(along) < len(einsum.operands):
-                return wide
-        return 1
 
     def _piece(self, einsum: Einsum) -> int:
         """Neighbours that a work-item takes at once: as many as the target moves, if rows are made of such and enough groups are left."""

@@ -54,7 +54,7 @@ CHOICE_KINDS = constantdict(
         "down": "the register tile's size along the other variable",
         "block": "iterations of the longest reduction between two sums in memory",
         "copied": "operands of which a tile is copied to local memory",
-        "scope": "how far in such a tile is copied: for a block of the reduction, a tile along the lanes or along the other variable",
+        "scope": "how far in it is copied: for loops that lack it, a block of the reduction, a tile along lanes or the other variable",
         "accumulator": "the memory in which sums are held",
         "spread": "the rank variable and tile of a fanout that is neither groups nor lanes",
         "lines": "the variable along which blocks go whose lines have an element for each lane",

@@ -11,10 +11,11 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..cascades.terms import Access, Einsum
+from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.kernel.operations import is_near
 from ..schedule.sameness import Same
 from ..schedule.target import Target
-from .segments import USED_FROM_MEMORY, RowVariables, Segment
+from .segments import LEAST_ROWS, USED_FROM_MEMORY, RowVariables, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""
@@ -32,6 +33,9 @@ def kept_bytes(target: Target) -> int:
     """Of the nearest cache, what operands of sums in lanes may take that are to stay there."""
     return target.nearest_cache_bytes * 3 // 4
 
+
+SHARED_WORDS = 2
+"""Vectors that use a word of four bytes once it is spread over the lanes: two products for a load, as a core starts them in a cycle."""
 
 KEPT = 1024
 """Segments with rows and a tile whose lanes are kept: few decisions change them."""
@@ -60,6 +64,49 @@ def _lanes_of(of: Same[Segment], given: tuple[tuple[str, str], ...], tile: int, 
     most = len(segment.einsums) if width > 1 and tile >= width and rows else 0
     ways = [_own(segment, count, rows, tile, width, sums=sums, scattered=scattered) for count in (0, *range(most, 0, -1))]
     return min(ways, key=lambda way: way.cost)
+
+
+def word_columns(segment: Segment, rows: RowVariables, width: int, *, sums: bool) -> int:
+    """Columns of a group from which on the words of dot products of bytes are used often enough; 1 where there are no such products.
+
+    A word is loaded and spread over the lanes for each row, so that with one vector of columns there are as many loads as products.
+    """
+    for einsum in segment.einsums:
+        types = (einsum.accumulate, *(segment.cascade.tensors[access.tensor].dtype for access in einsum.operands))
+        if types in DOT_PRODUCT.types and segment.extent(rows) >= SHARED_WORDS * width:
+            lanes = lanes_of(segment, rows, SHARED_WORDS * width, width, sums=sums).chosen
+            if lanes[einsum.name] == rows[einsum.name]:
+                return SHARED_WORDS * width
+    return 1
+
+
+def whole_vectors(segment: Segment, rows: RowVariables, width: int, units: int, *, sums: bool) -> int:
+    """Rows of a group from which on most of what it computes fills vectors, as far as there is a group for each unit; else 1.
+
+    Fewer lanes take as long, so that more and shorter groups finish later.
+    """
+    extent, problems = segment.extent(rows), prod(map(segment.extent, segment.batches))
+    enough = min(width, -(-extent * problems // units), extent)
+    if enough < 2:
+        return 1
+    lanes = lanes_of(segment, rows, enough, width, sums=sums).chosen
+    along = sum(einsum.box_points for einsum in segment.einsums if lanes[einsum.name] == rows[einsum.name])
+    return enough if 2 * along > segment.points else 1
+
+
+def whole_columns(segment: Segment, rows: RowVariables, wide: int, width: int, *, sums: bool) -> int:
+    """The columns of a group for which the register tile of a product of few rows is as ``wide`` as it may be; 1 where there is none.
+
+    Of fewer columns a row of what is read is a line or two, and there are too few sums side by side.
+    """
+    lanes = lanes_of(segment, rows, wide, width, sums=sums).chosen
+    for einsum in segment.einsums:
+        row = rows[einsum.name]
+        beside = prod(n for v in einsum.output_variables if v != row and isinstance(n := einsum.sizes[v], int))
+        along = [is_contiguous(access, row) for access in einsum.operands if row in access.variables]
+        if einsum.reduces and lanes[einsum.name] == row and beside < LEAST_ROWS and any(along) and len(along) < len(einsum.operands):
+            return wide
+    return 1
 
 
 def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:

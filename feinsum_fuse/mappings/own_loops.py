@@ -26,8 +26,9 @@ CORE = 4
 STREAMS = 8
 """Rows that are read side by side where each is read from end to end: their sums are read and written once for so many multiply-adds, and
 prefetchers follow twice as many streams and more (Intel, Optimization Reference Manual, 3.7: 32)."""
-BLOCK_SCOPE, ALONG_SCOPE, SECOND_SCOPE = "block", "along", "second"
-"""Where an operand is copied: once for a block of the reduction, for each tile along the lanes, for each along the other variable."""
+OUTER_SCOPE, BLOCK_SCOPE, ALONG_SCOPE, SECOND_SCOPE = "outer", "block", "along", "second"
+"""Where an operand is copied: once for outer loops that do not index it, once for a block of the reduction, for each tile along the lanes,
+for each along the other variable."""
 BLOCKS = (8, 16, 32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
@@ -128,13 +129,20 @@ class OwnLoops:
         along = self.lane if self.lane is not None else self.registers.along(second)
         across, down = self.registers.sides(along, second)
         outer = self._order([v for v in self.einsum.output_variables if v not in {along, second}])
-        copied = self._copied(second)
+        copied = self._copied(second, outer)
+        kept = self._kept(second, outer)
+        scopes = {tensor: self._scope(tensor, OUTER_SCOPE, along, second) for tensor in copied if tensor in kept}
+        once = [tensor for tensor, scope in scopes.items() if scope == OUTER_SCOPE]
+        own = {v for access in self.einsum.operands if access.tensor in once for v in access.variables}
+        nodes = self._down([v for v in outer if v in own]) + self._copies(scopes, OUTER_SCOPE)
+        outer = [v for v in outer if v not in own]
+        copied = [tensor for tensor in copied if tensor not in once]
         gathered = self._gathered(copied, outer)
-        nodes = self._down([v for v in outer if v not in gathered])
+        nodes += self._down([v for v in outer if v not in gathered])
         for variable in gathered:
             nodes += self._cut(variable, self._line())
         nodes += self._block(copied, gathered, {along: across, second: down})
-        scopes = {tensor: self._scope(tensor, along, second) for tensor in copied}
+        scopes |= {tensor: self._scope(tensor, None, along, second) for tensor in copied if tensor not in scopes}
         nodes += self._copies(scopes, BLOCK_SCOPE)
         if ALONG_SCOPE in scopes.values():
             nodes += self._cut(along, across)
@@ -218,7 +226,7 @@ class OwnLoops:
         rotations = [long[k:] + long[:k] for k in range(1, len(long))]
         return self.choose(Choice.of(kind, self.einsum.name, long, list(permutations(long)) if len(long) <= MOST_PERMUTED else rotations))
 
-    def _copied(self, second: str | None) -> Sequence[str]:
+    def _copied(self, second: str | None, outer: Sequence[str]) -> Sequence[str]:
         """Operands of which a tile is copied to local memory, if there is one."""
         written = self.branch.segment.written
         tensors = [a.tensor for a in self.einsum.operands]
@@ -226,12 +234,35 @@ class OwnLoops:
         if self.components.tiles is None or not self.branch.plan.groups:
             return ()
         sets = [chosen for count in range(len(fitting) + 1) for chosen in combinations(fitting, count)]
-        return self.choose(Choice.of("copied", self.einsum.name, self._packed(second), sets))
+        usual = self._packed(second) or self._kept(second, outer)
+        return self.choose(Choice.of("copied", self.einsum.name, usual, sets))
 
-    def _scope(self, tensor: str, along: str | None, second: str | None) -> str:
-        """Below which loop an operand is copied: usually as far in as no copy is made twice."""
+    def _kept(self, second: str | None, outer: Sequence[str]) -> tuple[str, ...]:
+        """Operands whose lanes are no neighbours, and of which a copy stays near while outer loops that do not index them use it again.
+
+        Local memory holds them beside what the group's Einsums hand on.
+        """
+        branch, written = self.branch, self.branch.segment.written
+        if self.components.on_items or second is None or self.lane is None or self._packed(second):
+            return ()
+        room = branch.plan.target.limits.local_bytes - (branch.tile * branch.segment.row_bytes(branch.rows) if branch.rows else 0)
+        names, found = [a.tensor for a in self.einsum.operands], list[str]()
+        for access in self.einsum.operands:
+            if self.lane not in access.variables or is_contiguous(access, self.lane) or second in access.variables:
+                continue
+            beside = [v for v in outer if v not in access.variables and self.tiles[v] > 1]
+            held = prod(self.tiles[v] for v in access.variables if v not in outer) * self.registers.element_bytes(access)
+            often = self.tiles[second] * prod(self.tiles[v] for v in beside) > self.registers.accumulators
+            own = access.tensor not in written and names.count(access.tensor) == 1
+            if beside and often and own and held <= min(self.core_bytes, room):
+                found.append(access.tensor)
+                room -= held
+        return () if set(found) & set(branch.turned(self.einsum)) else tuple(found)
+
+    def _scope(self, tensor: str, outer: str | None, along: str | None, second: str | None) -> str:
+        """Below which loop an operand is copied: usually as far in as no copy is made twice. ``outer``: the scope of one that is kept."""
         read = {v for access in self.einsum.operands if access.tensor == tensor for v in access.variables}
-        usual = ALONG_SCOPE if along in read else BLOCK_SCOPE
+        usual = outer or (ALONG_SCOPE if along in read else BLOCK_SCOPE)
         return self.choose(Choice.of("scope", f"{tensor} in {self.einsum.name}", usual, self._scopes(read, along, second)))
 
     def _scopes(self, read: set[str], along: str | None, second: str | None) -> list[str]:

@@ -85,11 +85,33 @@ class RegisterTile:
         return self.choose(Choice.of("second", self.einsum.name, best, [*found, None]))
 
     def _reused(self) -> str | None:
-        """The variable in whose iterations a vector is used again: one whose rows lie together in what they read, then one whose rows are
-        long, then the longest.
+        """The variable in whose iterations a vector is used again: one whose rows are written near one another, then one whose rows lie
+        together in what they read, then one whose rows are long, then the longest.
         """
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        return max(found, key=lambda v: (self._reuses(v), self._lies_together(v), self._are_long(v), self.tiles[v]), default=None)
+
+        def key(variable: str) -> tuple[bool, bool, bool, bool, int]:
+            reads = self._lies_together(variable), self._are_long(variable)
+            return self._reuses(variable), self._writes_near(variable), *reads, self.tiles[variable]
+
+        return max(found, key=key, default=None)
+
+    def _writes_near(self, variable: str) -> bool:
+        """Whether enough rows along a variable go to the same pages of a large output in memory that takes as long as what is computed.
+
+        Of rows farther apart a register tile writes a piece of a line or two on a page each, and neighbours follow much later.
+        """
+        around, target, output = self.branch.segment.around, self.branch.plan.target, self.einsum.output
+        vectors = min(MOST_VECTORS, -(-self.tiles[self.lane] // self.width)) if self.lane is not None else 0
+        if self.on_items or not self.reductions or 2 * vectors * self.tiles[variable] < self.accumulators:
+            return False
+        if around.tensor_bytes(output.tensor) <= target.units * target.core_cache_bytes or output.tensor in self.branch.segment.keeps:
+            return False
+        if self.einsum.box_points > USED_FROM_MEMORY * self.width * prod(around.cascade.fixed_shape(output.tensor)):
+            return False
+        axis = next((axis for axis, index in enumerate(output.indices) if index.bare == variable), None)
+        row = around.cascade.fixed_shape(output.tensor)[axis + 1 :] if axis is not None else ()
+        return axis is not None and prod(row) * self.element_bytes(output) < target.page_bytes
 
     def _are_long(self, variable: str) -> bool:
         """Whether enough rows along a variable come from memory as streams that go on for a page and more.
