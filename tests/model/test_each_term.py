@@ -228,6 +228,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "access": (REGISTER_TILE, None),
     "issue": (scalars(16, 16, registers=False), None),
     "crowded_line": (far_sums(), far_rows()),
+    "crowded_set_line": (far_sums(), far_rows()),
     "lone_line": (far_rows(), REGISTER_TILE),
     "lone_memory_line": (far_rows(), REGISTER_TILE),
     "apart_lone_line": (far_rows(2048, 4080), REGISTER_TILE),

@@ -234,17 +234,32 @@ def test_parts_of_a_blocks_entries_are_all_of_them(seed: int) -> None:
     assert points == pytest.approx(sizes["M"] * sizes["N"] * sizes["K"])
 
 
+def written(rows: int, length: int) -> list[Fetched]:
+    """What the first cache lacks of sums in memory, a column of so many rows after another."""
+    spec = far_sums(rows, length)
+    machine = Machine.of(spec)
+    assert machine is not None
+    nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
+    beyond = LineTraffic(nest, machine).beyond(nest.body, machine.levels[0], warm=True)
+    return [one for some in beyond.values() for one in some if one.written]
+
+
 def test_rows_that_meet_in_few_sets_of_the_first_cache_drive_one_another_out() -> None:
-    """Columns of 64 rows 4 KiB apart lie in one set, of rows a line longer in all of them."""
-    found = {}
-    for length in (1024, 1040):
-        spec = far_sums(64, length)
-        machine = Machine.of(spec)
-        assert machine is not None
-        nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
-        beyond = LineTraffic(nest, machine).beyond(nest.body, machine.levels[0], warm=True)
-        found[length] = max(one.crowd for some in beyond.values() for one in some if one.written)
-    assert found == {1024: 1.0, 1040: 0.0}
+    """Columns of 64 rows 4 KiB apart lie in one set, a quarter of those of a calibration's lines; of rows a line longer in all of them."""
+    assert {length: max(one.crowd for one in written(64, length)) for length in (1024, 1040)} == {1024: 4.0, 1040: 0.0}
+
+
+def test_of_one_line_more_than_a_set_holds_none_is_kept() -> None:
+    """Where nine take turns in a set of eight each is gone before its turn comes again: a row's line for each of its 16 elements."""
+    eight, nine = (sum(one.lines for one in written(rows, 4096)) / rows for rows in (8, 9))
+    assert nine == 3 * 4096 > 10 * eight
+
+
+def test_lines_in_one_set_take_what_such_lines_were_measured_at() -> None:
+    """And in two of four that a calibration's other lines meet in a third of the way there."""
+    machine = _machine(crowded_line_seconds=1e-7, crowded_set_line_seconds=4e-7)
+    found = [seconds_a_line(machine, machine.levels[1], Fetched(1.0, 4, True, Walk(), crowd)) for crowd in (0.5, 1, 2, 4)]
+    assert found == pytest.approx([0.5e-7, 1e-7, 2e-7, 4e-7])
 
 
 @pytest.mark.parametrize(("pitch", "part"), [(64, 0.0), (65, 7 / 16), (66, 3 / 8), (68, 1 / 4)])

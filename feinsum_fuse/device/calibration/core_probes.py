@@ -81,6 +81,8 @@ SPREAD_COLUMNS = 2
 ROW = COLUMN_BYTES
 CROWDED_LINES = 500
 """Lines that meet in few sets of the first cache, which has no room for them there."""
+SET_ROWS = 16
+"""Rows a page apart that are written side by side: their lines meet in one set of the first cache, which holds 8 to 12 of them."""
 TIMES_OWN = 4
 """Of a core's own caches, the size at the least of a matrix of whose lines none is left when its columns are walked down again."""
 SECOND_CACHE = 256 << 10
@@ -114,6 +116,7 @@ _BODIES = {
     "split_loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_LOADS }",
     "split_stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_STORES }",
     "crowded": "for (int i = 0; i < n; ++i) y[i * CROWDED] = y[i * CROWDED] + u;",
+    "crowded_set": "u = u + (REAL) 1; for (int i = 0; i < n; ++i) { SET_STORES }",
     "stores": "u = u + (REAL) 1; for (int i = 0; i + CHAINS <= n; i += CHAINS) { STORES }",
     "update": "for (int i = 1; i <= n; ++i) q[i * 64] = q[i * 64] + p[r & 63] * p[i * 64];",
     "vector_update": "for (int i = 1; i <= n; ++i)"
@@ -184,6 +187,9 @@ class CoreBench:
             yield "crowded_cut_pack", self.bench.probe(self._crowded_packs, "probe_crowded_cut_pack", 1, 16, CROWDED_PACKS * cut, BYTES)
         yield "lookahead", self.bench.probe(core, "probe_lookahead", 1, 1, CHAIN, BYTES)
         yield "crowded_line", self.bench.probe(core, "probe_crowded", 1, CROWDED_LINES, CROWDED_LINES, CROWDED_LINES * self._crowded)
+        columns = int(FIGURES["first_cache_sets"].value)
+        work = SET_ROWS * columns
+        yield "crowded_set_line", self.bench.probe(core, "probe_crowded_set", 1, columns, work, work * self.bench.line)
         if self.halves is not None:
             work = LANE_STORED * self.halves.lanes
             yield "narrow_lane_store", self.halves.probe(self._core_of(self.halves), "probe_lane_stores", 1, LANE_STORED, work, BYTES)
@@ -328,6 +334,7 @@ class CoreBench:
             "CHAIN": " ".join(f"s = s * u + x[{k}];" for k in range(CHAIN)),
             "SPAN": str(bench.line // width or 1),
             "CROWDED": str(self._crowded // width),
+            "SET_STORES": " ".join(f"y[i * SPAN + {k * CROWDED_SETS * self._crowded // width}] = u;" for k in range(SET_ROWS)),
             "PAIRS": " ".join(f"a{k} = a{k} * u + (x[i + {k}] + w);" for k in chains),
             "SUMS": " ".join(f"a0 = a0 + x[i + {k}];" for k in chains),
             "SPLIT_LOADS": " ".join(f"a{k} = a{k} * u + {_AT.format('const ')}p{across.format(k)};" for k in chains),

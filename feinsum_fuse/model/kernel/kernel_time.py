@@ -16,7 +16,7 @@ from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.kept_property import kept_property
 from ...schedule.tree.nest import For, Nest, NestItem
 from ...schedule.tree.parallel import kernel_starts
-from ..processor import runs_in_a_sample, starting_seconds
+from ..processor import CROWDED_SETS, runs_in_a_sample, starting_seconds
 from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
 from .compiler.block_code import Cases, code_of
 from .compiler.nest_fusion import as_fused
@@ -360,8 +360,9 @@ def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> fl
     line = machine.figure("line_bytes")
     alone = fetched.walk.unforeseen * _alone(machine, level, fetched) if level.shared and fetched.walk.unforeseen else 0.0
     if fetched.written:
-        crowded = fetched.crowd * line / max(fetched.run, line)
-        return max(line / level.write, crowded * machine.seconds("crowded_line"), alone)
+        few, one = machine.seconds("crowded_line"), machine.variable("crowded_set_line_seconds", 0.0)
+        crowded = min(1.0, fetched.crowd) * few + max(0.0, one - few) * max(0.0, fetched.crowd - 1) / (CROWDED_SETS - 1)
+        return max(line / level.write, crowded * line / max(fetched.run, line), alone)
     near = line / level.read if fetched.run > line else max(line / level.read, 1 / level.strided)
     if not level.shared and fetched.run >= line:
         return near + fetched.walk.crowded * max(0.0, machine.variable("crowded_own_line_seconds", near) - near)

@@ -402,7 +402,9 @@ class LineTraffic:
             reach = min(sets, sets // math.gcd(found.distance // line, sets) * max(1.0, found.run / line))
             few = found.lines / reach > self.ways
             claimed *= max(1.0, sets / reach if few else min(sets / reach, found.runs))
-            crowd = min(1.0, CROWDED_SETS / reach) if few and math.isfinite(self.ways) and reach < sets else 0.0
+            crowd = CROWDED_SETS / reach if few and math.isfinite(self.ways) and reach < sets else 0.0
+            if crowd >= 1:  # taken in turns, each line is gone before its turn comes again
+                claimed = max(claimed, self.ways * sets * line * self.machine.figure("times_lost"))
         return TouchedRegion(found.source, found.lines, found.run, claimed, found.written, crowd)
 
 
