@@ -138,13 +138,15 @@ DRAWN_BY_SUBJECT_RECENTLY = (
 """Workloads U: of kinds that are in none of the others, as higher spectra, regression, tracing of rays, arithmetic of few bits, turbulence,
 transport of masses, local normalisation of images and prediction of signals have them, sizes drawn; judged once on both runtimes on the
 processor of sets K to T, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_AT_LAST = (
     *("tree_likelihood", "late_interaction", "scattering_source", "tone_curve"),
     *("bellman_backup", "field_update", "matrix_profile", "particle_push"),
 )
 """Workloads V: of kinds that are in none of the others, as phylogenetics, retrieval of texts, transport of radiation, photography, learning
-by reward, electromagnetics, mining of series and plasmas have them, sizes drawn; for both runtimes on the processor of sets K to U. Their
-mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+by reward, electromagnetics, mining of series and plasmas have them, sizes drawn; judged once on both runtimes on the processor of sets K to
+U, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads that are held out: none are drawn now. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -167,9 +169,10 @@ SETS = {
     "workloads of eight subjects since": DRAWN_BY_SUBJECT_SINCE,
     "workloads of eight subjects then": DRAWN_BY_SUBJECT_THEN,
     "workloads of eight subjects recently": DRAWN_BY_SUBJECT_RECENTLY,
+    "workloads of eight subjects at last": DRAWN_BY_SUBJECT_AT_LAST,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUV"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVW"
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
