@@ -1,4 +1,4 @@
-"""Names for what a kernel's text would repeat: operands, starts of groups and rows, and conditions on loops."""
+"""Names for what a kernel's text would repeat: operands, starts of groups and rows, conditions on loops, and what ends of loops ask."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class _Naming:
         while (found := self.repeated(result, fixed)) is not None:
             value, arrays, first = found
             name = _name(value, arrays, taken)
-            declared = Declaration("bool" if isinstance(value, p.Comparison) else "int", name, value=value)
+            declared = Declaration("bool" if _is_condition(value) else "int", name, value=value)
             replacement = SumReplacement({value: p.Variable(name)})
             result = tuple(changed(s, replacement) for s in result)
             result = (*result[:first], declared, *result[first:])
@@ -136,7 +136,7 @@ class _Naming:
         values = [v for v, uses in found.items() if _is_shared([use for use, _ in uses]) and _is_scattered({place for _, place in uses})]
         if not values:
             return None
-        best = max(values, key=lambda value: (not isinstance(value, p.Comparison), operations(value)))
+        best = max(values, key=lambda value: (not _is_condition(value), operations(value)))
         everywhere = (i for i, s in enumerate(body) for inner in all_statements((s,)) for e in expressions(inner) if best in self.parts(e))
         names = variables(best)
         declared = [i + 1 for i, s in enumerate(body) if isinstance(s, Declaration) and s.name in names]
@@ -161,6 +161,10 @@ class _Naming:
             if expression not in self.uses_in:
                 self.uses_in[expression] = tuple(_of_expression(expression))
             yield from ((use, OWN) for use in self.uses_in[expression])
+            if isinstance(statement, Loop):
+                # It is asked before each iteration: compilers see no end in what branches, and leave such a loop as it is.
+                asked = (part for part in within(expression) if isinstance(part, p.LogicalAnd) and _is_plain(part))
+                yield from ((_Use(part, variables(part)), OWN) for part in asked for _ in range(2))
         if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
             yield from ((_Use(part, variables(part)), OWN) for part in _parts(statement.value))
         for number, block in enumerate(bodies(statement)):
@@ -221,11 +225,17 @@ def _is_plain(value: Expression) -> bool:
     )
 
 
+def _is_condition(value: Expression) -> bool:
+    """Whether it is true or false."""
+    return isinstance(value, p.Comparison | p.LogicalAnd)
+
+
 def _name(value: Expression, arrays: frozenset[str], taken: set[str]) -> str:
     """``A_at`` is a place in ``A``, ``at_m_k`` one in several arrays; ``inside_m`` and ``edge_m`` are conditions."""
     stems = list(dict.fromkeys(_stem(part.name) for part in within(value) if isinstance(part, p.Variable)))
     (array,) = arrays if len(arrays) == 1 else ("",)
-    kind = "at" if not isinstance(value, p.Comparison) else "edge" if value.operator == "==" else "inside"
+    equal = all(part.operator == "==" for part in within(value) if isinstance(part, p.Comparison))
+    kind = "at" if not _is_condition(value) else "edge" if equal else "inside"
     wish = f"{array}_at" if array and kind == "at" else "_".join([kind, *(stems if len(stems) < REPEATED else ())])
     return fresh(wish, taken)
 

@@ -60,6 +60,24 @@ def test_sums_are_updates_only_where_the_order_stays() -> None:
     assert legible_lines("a = a + -1.0 * b") == ["a -= b;"]
 
 
+def test_an_end_that_branches_is_known_before_the_loop() -> None:
+    """It would be asked for before each iteration; what depends on a loop around gets its name in there, one comparison stays."""
+    inner = Loop("int", "k", expression("0"), expression("3 if gid(0) == 1 and m == 2 else 7"), (assignment("A[m] = B[k]"),))
+    other = Loop("int", "n", expression("0"), expression("1 if gid(0) == 1 else 5"), (assignment("A[n] = B[n]"),))
+    outer = Loop("int", "m", expression("0"), expression("4 if gid(0) == 1 and gid(1) == 3 else 9"), (inner, other))
+    assert legible_lines(outer) == [
+        "bool const edge = gid(0) == 1 && gid(1) == 3;",
+        "for (int m = 0; m < (edge ? 5 : 10); ++m)",
+        "{",
+        "bool const edge_m = gid(0) == 1 && m == 2;",
+        "for (int k = 0; k < (edge_m ? 4 : 8); ++k)",
+        "A[m] = B[k];",
+        "for (int n = 0; n < (gid(0) == 1 ? 2 : 6); ++n)",
+        "A[n] = B[n];",
+        "}",
+    ]
+
+
 def test_starts_of_groups_get_names() -> None:
     """A sum of group numbers that occurs twice is computed once, by the name of what this kernel writes; other sums are left alone."""
     group = ((("gid", 0), 4), (("gid", 1), 8))

@@ -249,9 +249,10 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
   __local float S_local[3 * 35 * 16];
   __local float T_local[3 * 64 * 35];
   float8 T_private[3 * 2];
+  bool const edge = gid(0) == 1 && gid(1) == 390;
 
   // e (T)
-  for (int e_2 = 0; e_2 <= (gid(0) == 1 && gid(1) == 390 ? 15 : 63); ++e_2)
+  for (int e_2 = 0; e_2 <= (edge ? 15 : 63); ++e_2)
     // j in tiles of 16 (T)
     for (int j_0 = 0; j_0 < 3; ++j_0)
     {

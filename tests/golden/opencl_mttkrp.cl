@@ -140,8 +140,10 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
   float8 Y_private[4];
 
   if (2 * gid(1) + gid(0) < 3)
+  {
+    bool const edge = gid(0) == 0 && gid(1) == 1;
     // i (T, Y)
-    for (int i_2 = 0; i_2 <= (gid(0) == 0 && gid(1) == 1 ? 2 : 7); ++i_2)
+    for (int i_2 = 0; i_2 <= (edge ? 2 : 7); ++i_2)
     {
       // j in tiles of 8 (T, Y)
       for (int j_0 = 0; j_0 < 3; ++j_0)
@@ -291,4 +293,5 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       for (int r_Y = 0; r_Y < 35; ++r_Y)
         Y[35 * (i_start + i_2) + r_Y] = Y_local[r_Y];
     }
+  }
 }

@@ -149,8 +149,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
 
   if (2 * gid(1) + gid(0) < 3)
   {
+    bool const edge = gid(0) == 0 && gid(1) == 1;
     // m in tiles of 4 (Matmul1)
-    for (int m_2 = 0; m_2 <= (gid(0) == 0 && gid(1) == 1 ? 0 : 15); ++m_2)
+    for (int m_2 = 0; m_2 <= (edge ? 0 : 15); ++m_2)
     {
       T1_private[0] = splat_float8(0.0f);
       T1_private[1] = splat_float8(0.0f);
@@ -240,10 +241,10 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         vstoreupto_local_float8(T1_local[92 * m_2 + 62], T1_private[8], 7);
       }
     }
-    bool const edge = 2 * gid(1) + gid(0) == 2;
+    bool const edge_1 = 2 * gid(1) + gid(0) == 2;
     bool const inside = 2 * gid(1) + gid(0) < 2;
     // m in tiles of 4 (Matmul2)
-    for (int m_2 = 0; m_2 <= (edge ? 0 : 15); ++m_2)
+    for (int m_2 = 0; m_2 <= (edge_1 ? 0 : 15); ++m_2)
     {
       T2_private[0] = splat_float8(0.0f);
       T2_private[1] = splat_float8(0.0f);
@@ -333,7 +334,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       }
     }
     // m in tiles of 4 (Matmul3)
-    for (int m_2 = 0; m_2 <= (edge ? 0 : 15); ++m_2)
+    for (int m_2 = 0; m_2 <= (edge_1 ? 0 : 15); ++m_2)
     {
       T3_private[0] = splat_float8(0.0f);
       T3_private[1] = splat_float8(0.0f);
