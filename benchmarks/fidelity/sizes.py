@@ -1,4 +1,4 @@
-"""The sizes of sets I to V, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to W, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -148,6 +148,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "field_update": {"X": (24, 80), "Y": (24, 80), "Z": (24, 80)},
         "matrix_profile": {"I": (200, 900), "J": (200, 900), "K": (16, 64)},
         "particle_push": {"N": (20000, 200000)},
+    },
+    2625: {
+        "power_flow": {"I": (400, 1400)},
+        "triangle_update": {"I": (40, 120), "C": (16, 64)},
+        "gauge_link": {"X": (3000, 20000)},
+        "phase_field": {"Y": (200, 900), "X": (200, 900)},
+        "diffusion_signal": {"V": (2000, 12000), "G": (30, 120)},
+        "regret_matching": {"B": (6000, 30000), "A": (10, 40), "C": (10, 40)},
+        "shrinkage_step": {"M": (100, 400), "K": (150, 600), "B": (30, 120)},
+        "membrane_step": {"B": (60, 240), "N": (600, 2400)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
