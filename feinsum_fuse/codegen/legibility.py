@@ -13,9 +13,10 @@ import pymbolic.primitives as p
 
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
+from .lines_asked_for import with_lines_once, with_rows_asked_for
 from .loops.fused_loops import with_loops_fused
 from .loops.whole_tiles import with_whole_tiles_apart
-from .repeats import loop_names, with_lines_once, with_loads, with_names, with_starts
+from .repeats import loop_names, with_loads, with_names, with_starts
 from .simplification import in_vectors, joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
 from .statements import Assignment, CStatement, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
@@ -33,13 +34,19 @@ def legible(kernel: Kernel, description: Description) -> Kernel:
     private = frozenset(name for name, variable in kernel.variables.items() if variable.memory == "private")
     apart = joined(with_whole_tiles_apart(with_loops_fused(joined(shortened(body, known))), known, private))
     apart = in_vectors(with_lines_once(apart), kernel.variables)
+    apart = with_rows_asked_for(apart, _names(apart, kernel))
     result = with_starts(apart, _starts(kernel, description))
-    taken = {name for s in all_statements(result) for e in expressions(s) for name in variables(e)}
-    taken |= {*loop_names(result), *kernel.variables, kernel.head.name}
+    taken = _names(result, kernel)
     result = tuple(with_loads(result, kernel.variables, taken))
     constants = frozenset(argument.name for argument in kernel.head.arguments if not argument.is_array)
     finished = kernel.with_body(with_names(result, constants, taken))
     return replace(finished, remarks=tuple(_axes(finished, description)))
+
+
+def _names(body: Sequence[CStatement], kernel: Kernel) -> set[str]:
+    """All names that occur in the statements of a kernel, and its own."""
+    used = {name for s in all_statements(body) for e in expressions(s) for name in variables(e)}
+    return {*used, *loop_names(body), *kernel.variables, kernel.head.name}
 
 
 def _free(body: Sequence[CStatement], wishes: Mapping[str, str]) -> dict[str, str]:

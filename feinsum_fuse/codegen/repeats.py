@@ -417,34 +417,6 @@ def _operands(value: Expression, known: Mapping[str, Variable]) -> Iterator[Expr
             yield from _operands(child, known)
 
 
-class _OnceALine(Rewriter):
-    """Loads of a block that do not ask for a line again for which one before them asks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, Linear, int]] = []
-        """Array, index and, after it, how many elements lie in lines that were asked for."""
-
-    def map_vector_call(self, expr: VectorCall) -> Expression:
-        operation = expr.operation
-        if not operation.distance or not isinstance(expr.parameters[0], p.Subscript):
-            return super().map_vector_call(expr)
-        array, index = array_of(expr.parameters[0]), linear(expr.parameters[0].index, NOTHING_KNOWN)
-        for other, asked, count in self.asked:
-            beside = Linear(dict(index.terms), index.constant)
-            beside.add(asked, -1)
-            if other == array and not beside.terms and 0 <= beside.constant < count:
-                return VectorCall(operation.not_ahead, expr.parameters)
-        self.asked.append((array, index, max(1, operation.line * operation.lanes // operation.vector_bytes)))
-        return expr
-
-
-def with_lines_once(block: Sequence[CStatement]) -> list[CStatement]:
-    """A block whose loads ask for a line ahead once for each line; what a loop or a condition holds is a block of its own."""
-    once = _OnceALine()
-    return [with_bodies(statement, with_lines_once) if bodies(statement) else changed(statement, once) for statement in block]
-
-
 def loop_names(body: Sequence[CStatement]) -> Iterator[str]:
     """The names of loops and of what is declared."""
     for statement in all_statements(body):

@@ -1,5 +1,5 @@
 """What memory is asked for ahead of where it is read: streams that a core is done with before memory answers, blocks that are read a few
-times, and rows that are computed on at length.
+times, rows that are read side by side, and rows that are computed on at length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..formats.workload import operand_name
 from ..number_types import memory_type
 from ..schedule.statement import Place, Statement
 from ..schedule.steps.prefetch_steps import Prefetch
-from ..schedule.target import Target
+from ..schedule.target import USED_FROM_MEMORY, Target
 from ..schedule.tree.nest import For, Nest
 
 if TYPE_CHECKING:
@@ -34,10 +34,12 @@ LONG_CYCLES = 20.0
 
 def asked_ahead(nest: Nest, target: Target) -> Iterator[Prefetch]:
     """Steps that ask ahead for what is read as one stream, once, and is narrower in memory than what it is added up in; for the next block
-    of what is read in blocks, each a few times; and for the next row where functions of a row's numbers are computed that was read before.
+    of what is read in blocks, each a few times, or in rows side by side; and for the next row where functions of a row's numbers are
+    computed that was read before.
 
     A core is done with a page of such numbers before memory answers, and hardware fetches ahead within pages only. In a block that is read
-    several times hardware sees no stream, or goes on behind each piece. While functions are computed memory has nothing to do, and the
+    several times hardware sees no stream, or goes on behind each piece; of short rows side by side it sees the lines in another order than
+    they lie in, and each block begins with waiting for all of its rows. While functions are computed memory has nothing to do, and the
     first pass through the next row, a maximum or a sum, does nothing but wait for it.
     """
     if not target.pages_ahead:
@@ -58,6 +60,8 @@ def asked_ahead(nest: Nest, target: Target) -> Iterator[Prefetch]:
 
 def _distance(nest: Nest, place: Place, above: Sequence[For], statement: Statement, target: Target) -> int:
     """How many bytes ahead an array is asked for where a statement reads it; 0: it is not."""
+    if not any(above[-1].name in index.variables for index in place.indices):
+        return rows_side_by_side(nest, place, above, target) if statement.role == "update" else 0
     if statement.role == "update":
         wide = memory_type(nest.dtype_of(statement.target.source)).itemsize
         if memory_type(nest.dtype_of(place.source)).itemsize < wide and is_read_once(nest, place, above, target):
@@ -93,6 +97,46 @@ def block_used_again(nest: Nest, place: Place, above: Sequence[For], target: Tar
             return size if uses <= FEW_USES and target.nearest_cache_bytes < size <= target.core_cache_bytes // NEAR_BLOCKS else 0
         spans[axis] = min(shape[axis], spans[axis] + by * (loop.extent - 1))
     return 0
+
+
+def rows_side_by_side(nest: Nest, place: Place, above: Sequence[For], target: Target) -> int:
+    """How many bytes ahead a large array is asked for of which an iteration of a loop reads a block of short rows, a number of each in
+    turns, and the next one the block behind it: the blocks of a page, at least one. 0 of any other array.
+
+    A row has more than a line, else lines are read in order; and less than a page, else hardware sees streams. Of longer blocks the
+    beginning is a small part, and what is computed with a number takes no longer than memory.
+    """
+    shape = _large_shape(nest, place, target.core_cache_bytes * target.units)
+    if not shape:
+        return 0
+    itemsize = memory_type(nest.dtype_of(place.source)).itemsize
+    apart = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inside, row, block, uses = list[tuple[int, int]](), 0, 0, 1
+    for loop in reversed(above):
+        if loop.extent is None:
+            return 0
+        step = sum(index.coefficients.get(loop.name, 0) * by for index, by in zip(place.indices, apart, strict=True))
+        uses *= loop.extent if not step else 1
+        if loop.extent == 1 or not step or block:
+            continue
+        if loop.binding == "loop" and sorted(inside) != inside and _together(inside) == step:
+            row, block = min(inside)[1] * itemsize, step * itemsize
+        inside.append((step, loop.extent))
+    if not target.line_bytes < row < target.page_bytes or block > target.pages_ahead * target.page_bytes:
+        return 0
+    return -(-target.page_bytes // block) * block if uses <= USED_FROM_MEMORY * (above[-1].extent or 1) else 0
+
+
+def _together(loops: Sequence[tuple[int, int]]) -> int:
+    """How many elements loops read that lie together; each with how far apart those of its iterations lie, and how many it has. 0: others
+    lie between them.
+    """
+    run = 1
+    for step, extent in sorted(loops):
+        if step != run:
+            return 0
+        run *= extent
+    return run
 
 
 def _piece(place: Place, shape: Sequence[int], above: Sequence[For]) -> int:

@@ -16,7 +16,7 @@ from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.makespan import makespan_of
 from ..schedule.sameness import Same
-from ..schedule.target import Target
+from ..schedule.target import USED_FROM_MEMORY, Target
 from .choices import Choice, Chooser
 from .components import Components
 from .lanes import (
@@ -33,7 +33,7 @@ from .lanes import (
     word_columns,
 )
 from .passes import numbers_of_rows, pass_rows
-from .segments import GROUP_POINTS, ROW_PARTS, USED_FROM_MEMORY, RowVariables, Segment
+from .segments import GROUP_POINTS, ROW_PARTS, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""

@@ -16,6 +16,7 @@ from ..cascades.terms import Access, Einsum
 from ..formats.affine import Affine
 from ..formats.workload import Workload, WorkloadEinsum
 from ..lowering.branch import runs_over_variables
+from ..schedule.target import USED_FROM_MEMORY
 
 
 def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
@@ -81,8 +82,6 @@ LEAST_ROWS = 16
 Einsums are not fused."""
 FEW_NUMBERS = 64
 """Bytes of what rows use again that stay in registers: a cache line, or half of one."""
-USED_FROM_MEMORY = 8
-"""How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 ROW_PARTS = 8
 """Parts of a tile of rows by which it is made shorter; fewer rows are one group, since all groups would read what rows share."""
 KERNEL_POINTS = 16 * GROUP_POINTS

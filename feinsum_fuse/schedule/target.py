@@ -12,6 +12,8 @@ import numpy as np
 LEAST_GROUPS = 16
 """Work-groups that share large work also where there are few cores, which others may be using, too."""
 GROUPS_A_UNIT = 4
+USED_FROM_MEMORY = 8
+"""How many times an element that comes from memory may be used that what is computed with it does not take longer."""
 
 
 @dataclass(frozen=True)

@@ -163,15 +163,77 @@ def test_rows_that_are_asked_for_keep_their_values(sizes: tuple[int, int]) -> No
     np.testing.assert_allclose(run(cascade, schedule, given)["Y"], cascade.reference(**given)["Y"], rtol=1e-5)
 
 
+def product(rows: int, deep: int, columns: int, dtype: str = "float32") -> Cascade:
+    dtypes = {"A": dtype, "Other": "float32"}
+    return ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": rows, "N": columns, "K": deep}, dtypes=dtypes)
+
+
+def tile(rows: int, lanes: int, *more: Step) -> Schedule:
+    """Rows side by side, of each of which a number is read for all lanes."""
+    script = [Explicate(), Split(ref("Z.m"), rows), Split(ref("Z.n"), lanes), Reorder("Z", refs("Z.n/0 Z.m/0 Z.k Z.m/1 Z.n/1"))]
+    return Schedule((*script, Vectorize(refs("Z.n/1")), Unroll(ref("Z.m/1")), *more))
+
+
+@pytest.mark.parametrize("sizes", [(4, 1, 8), (7, 37, 9), (13, 17, 16), (5, 64, 33)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16"])
+def test_numbers_for_all_lanes_are_asked_for(sizes: tuple[int, int, int], dtype: str) -> None:
+    """The same values, and the same bytes; the last row's next one lies behind the array."""
+    cascade = product(*sizes, dtype)
+    given = inputs(cascade)
+    for distance in (4, 1 << 20):
+        found = run(cascade, tile(4, 8, Prefetch("Z", "A", distance)), given)["Z"]
+        np.testing.assert_array_equal(found, cascade.reference(**given)["Z"])
+    plain, ahead = (traffic(tile(4, 8, *more).apply(cascade.kernel())) for more in ([], [Prefetch("Z", "A", 4096)]))
+    assert plain == ahead
+
+
+def asking_first(cascade: Cascade, schedule: Schedule) -> list[str]:
+    """The lines of a kernel that ask ahead, with the loops right around them."""
+    text = executable(schedule.apply(cascade.kernel())).source.partition("__kernel")[2]
+    assert "load_ahead" not in text
+    found = re.findall(r"(?:for \(int line = 0; ([^;]*);[^)]*\)\s*)?(ask_ahead\d+_global_\w+\([^;]*\));", text)
+    return [": ".join(filter(None, parts)) for parts in found]
+
+
+def test_rows_are_asked_for_before_the_loop_that_reads_them() -> None:
+    """Rows that follow one another in memory as one, a line at a time, and never in the loop itself."""
+    four = tile(4, 8, Prefetch("Z", "A", 4096))
+    assert asking_first(product(8, 40, 8), four) == ["line < 10: ask_ahead4096_global_float(A[160 * m_0 + 16 * line])"]
+    assert asking_first(product(8, 40, 8, "uint8"), four) == ["line < 3: ask_ahead4096_global_uchar(A[160 * m_0 + 64 * line])"]
+    assert asking_first(product(8, 16, 8, "uint8"), four) == ["ask_ahead4096_global_uchar(A[64 * m_0])"]
+    assert asking_first(product(8, 40, 8), tile(4, 8, Prefetch("Z", "A", 512, 32))) == [
+        "line < 20: ask_ahead512_global_float(A[160 * m_0 + 8 * line])"
+    ]
+    part = Schedule((*four.steps[:-1], Split(ref("Z.k"), 20), Reorder("Z", refs("Z.n/0 Z.m/0 Z.k/0 Z.k/1 Z.m/1 Z.n/1")), four.steps[-1]))
+    lines = asking_first(product(8, 40, 8), part)
+    assert [line.partition(":")[0] for line in lines] == ["line < 2"] * 4  # half of each of four rows
+    turned = ff.cascade(["Z[m,n] = A[k,m] * B[k,n]"], sizes={"M": 24, "N": 8, "K": 40})
+    assert asking_first(turned, four) == []  # each number of a column is on a line of its own: it would be asked for as it is read
+
+
+def test_rows_side_by_side_are_asked_for() -> None:
+    """A block of short rows of an array larger than the caches, of which a register tile reads a number of each in turns."""
+    target = dataclasses.replace(NARROW, vector_bytes=64, vector_registers=32)
+    (step,) = asked(product(4000, 38, 26), target)
+    assert isinstance(step, Prefetch)
+    rows = next(n for n in range(1, 28) if -(-4096 // (152 * n)) * 152 * n == step.distance)
+    assert (step.einsum, step.tensor) == ("Z", "A") and rows > 1
+    assert asked(product(400, 38, 26), target) == []  # stays in a cache
+    assert asked(product(9000, 16, 26), target) == []  # rows of a line, which are read in order
+    assert asked(product(400, 1100, 26), target) == []  # rows that are streams
+    assert asked(product(4000, 38, 400), target) == []  # which takes longer to compute than to read
+    assert asked(product(4000, 38, 26), dataclasses.replace(target, pages_ahead=0)) == []
+
+
 REFUSED: dict[str, tuple[list[Step], type[ScheduleError], str]] = {
     "no distance": (steps(Prefetch("Z", "W", 0)), TileShapeError, "0 bytes are no distance"),
     "no line": (steps(Prefetch("Z", "W", 64, -1)), TileShapeError, "-1 bytes are no distance"),
-    "another tensor": (steps(Prefetch("Z", "V", 64)), VectorAccessError, "reads no vectors of V"),
-    "scalars": ([Explicate(), Prefetch("Z", "W", 64)], VectorAccessError, "reads no vectors of W"),
+    "another tensor": (steps(Prefetch("Z", "V", 64)), VectorAccessError, "reads of V neither vectors"),
+    "scalars": ([Explicate(), Prefetch("Z", "W", 64)], VectorAccessError, "reads of W neither vectors"),
     "lanes that lie apart": (
         [Explicate(), Split(ref("Z.m"), 8), Reorder("Z", refs("Z.m/0 Z.k Z.m/1")), Vectorize(refs("Z.m/1")), Prefetch("Z", "W", 64)],
         VectorAccessError,
-        "reads no vectors of W that lie together",
+        "reads of W neither vectors that lie together",
     ),
 }
 

@@ -121,7 +121,7 @@ def _places(body: Sequence[CStatement], name: str, lengths: Mapping[str, int] = 
 def _touched(value: Expression) -> Iterator[tuple[Expression, int]]:
     """The elements that an expression names, each with how many from there on are moved, and the parts that are not understood."""
     if isinstance(value, VectorCall) and value.operation.addresses:
-        if value.operation.verb not in {Verb.LOAD, Verb.STORE} or value.operation.extent is Extent.WITHIN:
+        if value.operation.verb not in {Verb.LOAD, Verb.ELEMENT, Verb.STORE} or value.operation.extent is Extent.WITHIN:
             yield value, 0
             return
         yield value.parameters[0], value.operation.reach

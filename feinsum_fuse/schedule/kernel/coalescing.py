@@ -68,7 +68,7 @@ class _Subscripts(WalkMapper):  # type: ignore[misc]
 
     def map_call(self, expr: Call) -> None:
         moved = _moved(expr, self.operations)
-        if moved is not None and moved.verb is Verb.LOAD:
+        if moved is not None and moved.verb is not Verb.STORE:
             place = expr.parameters[0]
             self.found.append((place, moved.reach))
             self.rec(place.index)
@@ -82,7 +82,7 @@ class _Subscripts(WalkMapper):  # type: ignore[misc]
 def _moved(expression: Expression, operations: Mapping[str, VectorOperation]) -> VectorOperation | None:
     """The operation that loads or stores a vector at an element; ``None`` for anything else."""
     called = operations.get(_name(expression))
-    if called is None or called.verb not in {Verb.LOAD, Verb.STORE}:
+    if called is None or called.verb not in {Verb.LOAD, Verb.ELEMENT, Verb.STORE}:
         return None
     return called if isinstance(expression.parameters[0], Subscript) else None
 

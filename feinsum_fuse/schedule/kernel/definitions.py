@@ -34,10 +34,12 @@ MASKED_BITS = (128, 256, 512)
 
 
 def _ahead(operation: VectorOperation) -> str:
-    """The OpenCL C text of a load that asks for a line behind what it loads."""
-    (space,), name, load = operation.spaces, operation.name, operation.not_ahead.name
-    names = "x, count" if operation.is_counted else "x"
-    return f"#define {name}({names}) (ask_for((__{space} char const *)&(x) + {operation.distance}), {load}({names}))"
+    """The OpenCL C text of a load that asks for a line behind what it loads, or of what only asks."""
+    (space,), name, names = operation.spaces, operation.name, "x, count" if operation.is_counted else "x"
+    asked, loaded = f"ask_for((__{space} char const *)&(x) + {operation.distance})", operation.not_ahead.name
+    if operation.verb is Verb.ASK:
+        return f"#define {name}({names}) {asked}"
+    return f"#define {name}({names}) ({asked}, {'' if operation.verb is Verb.ELEMENT else loaded}({names}))"
 
 
 def _iota(element: str, lanes: int) -> str:
@@ -53,7 +55,8 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         yield f"14_{operation.name}", operation.called.definition
         return
     if operation.distance:
-        yield from definitions(operation.not_ahead, quirks)
+        if operation.verb is Verb.LOAD:
+            yield from definitions(operation.not_ahead, quirks)
         yield "09_ask_for", _ASK_FOR
         yield f"11_{operation.name}", _ahead(operation)
         return

@@ -99,6 +99,9 @@ class Verb(Enum):
     """Lane by lane one of two vectors, as such values compare with 0; ``WHERE``: as two vectors compare."""
     WHERE = "vwhere"
     LOAD = "vload"
+    ELEMENT = "load"
+    """One number for all lanes, behind which memory is asked for a line; it has a single lane. ``ASK``: nothing but that."""
+    ASK = "ask"
     STORE = "vstore"
     BLOCK = "vstoreblock"
     """Moves a square block and exchanges rows with columns on the way. It takes the first elements where it goes and comes from, how far
@@ -111,6 +114,9 @@ class Verb(Enum):
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
     CALL = "call"
     """Calls a function that somebody registered: with places, output first, with distances and counts."""
+
+
+_OF_ONE_PLACE = frozenset({Verb.LOAD, Verb.STORE, Verb.ELEMENT, Verb.ASK})
 
 
 class Extent(Enum):
@@ -220,7 +226,7 @@ class VectorOperation:
         words = [what, *apart, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         if (tile := self.tile) is not None:
             words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}", *(("kept",) if tile.keeps else ())]
-        return "_".join((*words, f"{self.element}{self.lanes}"))
+        return "_".join((*words, f"{self.element}{self.lanes}" if self.lanes > 1 else self.element))
 
     @property
     def real_element(self) -> str:
@@ -235,6 +241,8 @@ class VectorOperation:
     @property
     def vector(self) -> str:
         """The C type of its vectors."""
+        if self.lanes == 1:
+            return self.number
         return f"{self.real_element}{2 * self.lanes}" if self.real_element else f"{self.element}{self.lanes}"
 
     @cached_property
@@ -262,7 +270,7 @@ class VectorOperation:
     @property
     def makes_element(self) -> bool:
         """Whether its value is one element: a store has that of the first one."""
-        return self.is_store or self.verb in {Verb.LANE, Verb.FOLD, Verb.CALL}
+        return self.is_store or self.verb in {Verb.ELEMENT, Verb.ASK, Verb.LANE, Verb.FOLD, Verb.CALL}
 
     @property
     def makes_whole(self) -> bool:
@@ -312,7 +320,7 @@ class VectorOperation:
             return len(self.called.axes)
         if self.tile is not None and self.tile.keeps:
             return 4
-        return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2, Verb.LOAD: 1, Verb.STORE: 1}.get(self.verb, 0)
+        return {Verb.PRODUCT: 3, Verb.BLOCK: 2, Verb.WORDS: 2}.get(self.verb, 1 if self.verb in _OF_ONE_PLACE else 0)
 
     @property
     def reach(self) -> int:

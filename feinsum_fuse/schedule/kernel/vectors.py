@@ -25,7 +25,7 @@ from ..tree.nest import For, Nest, Tile
 from ..tree.polyhedra import left_axes
 from .maps.complex_map import COMPUTED, OnComplexVectors, added
 from .maps.vector_map import STORED, OnVectors
-from .operations import OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
+from .operations import C_TYPES, OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
 
 
 def with_own_limits(s: Statement, lane: For) -> tuple[Statement, For]:
@@ -99,9 +99,13 @@ class VectorWriter:
 
     def operand(self, place: Place, *, is_stored: bool = False) -> Expression:
         """A vector that is read, or a scalar that all lanes share; ``is_stored``: a vector that is loaded stays of the type of memory."""
+        dtype, ahead = self.nest.dtype_of(place.source), self.statement.ahead.get(place.source)
+        asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
         if not any(self.lane in index.variables for index in place.indices):
-            return self.read(place)
-        dtype = self.nest.dtype_of(place.source)
+            single = self.read(place)
+            if not asked or dtype not in C_TYPES or dtype == BFLOAT16:
+                return single
+            return self.call(Verb.ELEMENT, single, dtype=dtype, lanes=1, spaces=(self.memory_of(place.source),), **asked)
         tile = self.nest.tiles.get(place.source)
         if tile is not None and tile.lanes == self.lanes:
             return self.element(place) if is_stored else self._converted(self.element(place), dtype)
@@ -114,8 +118,6 @@ class VectorWriter:
             count = None if self._is_padded(place) else self.count()
             space = self.memory_of(place.source)
             counted, extent = ((), Extent.WHOLE) if count is None else ((count,), Extent.COUNTED)
-            ahead = self.statement.ahead.get(place.source)
-            asked = {} if ahead is None else {"distance": ahead.distance, "line": ahead.line}
             loaded = self.call(Verb.LOAD, first, *counted, dtype=dtype, spaces=(space,), extent=extent, **asked)
             return loaded if is_stored else self._converted(loaded, dtype)
         is_mixed = self.is_cut and not self._along_lanes(place, left) and self.memory_of(place.source) != "private" and has_blocks(dtype)

@@ -15,11 +15,12 @@ from .vector_steps import consecutive_axis, lane_axis
 
 @dataclass(frozen=True)
 class Prefetch(Step):
-    """Ask for a tensor's lines ahead of the vectors that an Einsum reads of it (Halide and TVM: prefetch).
+    """Ask for a tensor's lines ahead of what an Einsum reads of it, vectors or numbers for all lanes (Halide and TVM: prefetch).
 
     Before: ``acc[0] += vload16(&W[i]) * vload16(&x[i])``. After, with a ``distance`` of 8192 bytes:
-    ``prefetch(&W[i] + 8192 bytes); acc[0] += vload16(&W[i]) * vload16(&x[i])``, once for each ``line`` of so many bytes. Invariant: the
-    same values; what is asked for may lie behind the array's end, where nothing is read and nothing happens.
+    ``prefetch(&W[i] + 8192 bytes); acc[0] += vload16(&W[i]) * vload16(&x[i])``, once for each ``line`` of so many bytes; where a number is
+    read for all lanes likewise. Invariant: the same values; what is asked for may lie behind the array's end, where nothing is read and
+    nothing happens.
 
     What follows one another in memory the hardware fetches ahead on its own, up to the end of a page: a stream that takes less time for a
     page than memory for an answer waits at each. A distance of pages reaches beyond.
@@ -39,7 +40,7 @@ class Prefetch(Step):
             statement = node.body[0] if isinstance(node, For) and node.binding == "vector" and len(node.body) == 1 else None
             if not isinstance(node, For) or not isinstance(statement, Statement) or statement.einsum != self.einsum:
                 return (node,)
-            read = {place.source for place in statement.operands if self._is_vector(nest, place.source, node.name, statement)}
+            read = {place.source for place in statement.operands if self._is_asked_for(nest, place.source, node.name, statement)}
             if not read or statement.role not in {"update", "map"}:
                 return (node,)
             found.append(statement)
@@ -49,15 +50,16 @@ class Prefetch(Step):
         body = rebuilt(nest.body, asking)
         if not found:
             raise VectorAccessError(
-                f"{self}: Einsum {self.einsum} reads no vectors of {self.tensor} that lie together in an array",
-                hint="Vectorize a loop along its last axis first, or leave the step out.",
+                f"{self}: Einsum {self.einsum} reads of {self.tensor} neither vectors that lie together nor numbers for all lanes",
+                hint="Vectorize a loop along its last axis, or one that moves nothing in it, first; or leave the step out.",
             )
         return nest.replace(body=body)
 
-    def _is_vector(self, nest: Nest, source: str, lane: str, statement: Statement) -> bool:
-        """Whether the lanes are neighbours in an array of the tensor."""
+    def _is_asked_for(self, nest: Nest, source: str, lane: str, statement: Statement) -> bool:
+        """Whether the lanes are neighbours in an array of the tensor, or read the same elements of it."""
         array = nest.sources.get(source)
         if array is None or array.tensor != self.tensor or (array.is_rule and not array.is_direct):
             return False
         places = [place for place in statement.operands if place.source == source]
-        return all(lane_axis(place, lane) is not None and lane_axis(place, lane) == consecutive_axis(nest, place) for place in places)
+        moved = [place for place in places if any(lane in index.variables for index in place.indices)]
+        return all(lane_axis(place, lane) is not None and lane_axis(place, lane) == consecutive_axis(nest, place) for place in moved)
