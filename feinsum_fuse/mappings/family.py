@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from math import inf
 
@@ -17,7 +17,7 @@ from ..cascades.reading.reader import cascade as cascade_of
 from ..cascades.terms import Einsum
 from ..formats.mapping import Mapping, Nested, Sequential, Storage
 from ..formats.spec import Spec
-from ..number_types import BFLOAT16, computed_in, kind_of, part_type
+from ..number_types import BFLOAT16, kind_of, part_type
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch, Plan
@@ -70,7 +70,9 @@ SHORT_ROW = 8
 """Work-items along shorter rows would be too few; they go along the longest axis instead."""
 VECTORIZED = frozenset({"float32", "float64", "int32", "int64", "uint32", "complex64", "complex128"})
 """Element types that have vectors."""
-CONVERTED = frozenset({BFLOAT16, "int8", "uint8", "int32"})
+NARROW = frozenset({"int8", "uint8", "int16", "uint16"})
+"""Types of whole numbers that are loaded as vectors and made longer ones of, and of longer ones when they are stored."""
+CONVERTED = NARROW | {BFLOAT16, "int32"}
 """Types that are loaded as vectors and made floating-point numbers of."""
 
 
@@ -186,10 +188,14 @@ class Family:
 
     def _width(self) -> Choice[int]:
         usual = self._widest
-        lane, dtype = self.components.lane, computed_on_vectors(self.cascade)
+        lane, dtype = self.components.lane, self._type_of_lanes
         language = self.target.widest_vector if dtype is None else self.target.longest(dtype)
         wider = [2 * usual] if usual > 1 and lane and not self.components.on_items and 2 * usual <= min(lane.size, language) else []
         return Choice.of("width", "", usual, [*wider, *(usual >> k for k in range(1, usual.bit_length()))])
+
+    @cached_property
+    def _type_of_lanes(self) -> str | None:
+        return type_of_lanes(self.cascade)
 
     @cached_property
     def _widest(self) -> int:
@@ -199,7 +205,7 @@ class Family:
             return 1
         if self.components.on_items:
             return min(lane.size, items_of(self.cascade))
-        dtype = type_of_lanes(self.cascade)
+        dtype = self._type_of_lanes
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
@@ -213,51 +219,32 @@ class Family:
         return width
 
 
-def computed_on_vectors(cascade: Cascade, einsums: Sequence[Einsum] | None = None) -> str | None:
-    """The type that all Einsums compute in, or all of these, if it has vectors and so have the types of what they read, which is
-    converted.
-    """
-    chosen = cascade.einsums if einsums is None else einsums
-    stored = {cascade.tensors[access.tensor].dtype for e in chosen for access in (e.output, *e.operands)}
-    types = {e.accumulate for e in chosen} | {computed_in(cascade.tensors[e.output.tensor].dtype) for e in chosen}
-    if not stored <= types:
-        for einsum in chosen:
-            operands = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
-            types |= {computing_type(operands, einsum.accumulate, is_fractional(primitive(einsum.map)))}
-    if len(types) != 1 or not types <= VECTORIZED:
+def computed_on_vectors(cascade: Cascade, einsum: Einsum) -> str | None:
+    """The type that an Einsum computes in, if it has vectors and so have the types of what it reads and writes, which is converted."""
+    read, stored = {cascade.tensors[a.tensor].dtype for a in einsum.operands}, cascade.tensors[einsum.output.tensor].dtype
+    if einsum.is_copy and stored in NARROW and read == {stored}:
+        return "int32"  # it moves as many numbers as are computed at once of what it copies
+    operands = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
+    dtype = computing_type(operands, einsum.accumulate, is_fractional(primitive(einsum.map)))
+    if dtype not in VECTORIZED or (einsum.reduces and dtype != einsum.accumulate):
         return None
-    (dtype,) = types
     if kind_of(dtype) == "c":
-        parts = {part_type(dtype).name}
-        return dtype if stored <= types | parts and all(has_complex_lanes(e.map, e.variables) for e in chosen) else None
-    return dtype if stored <= types or (kind_of(dtype) == "f" and stored - types <= CONVERTED) else None
-
-
-def sums_of_bytes(cascade: Cascade) -> str | None:
-    """The type of whole numbers in which all Einsums add up bytes, besides those that move bytes; ``None`` if there are others."""
-    known = all(is_of_bytes(cascade, einsum) for einsum in cascade.einsums)
-    return "int32" if known and "int32" in {e.accumulate for e in cascade.einsums} else None
-
-
-def is_of_bytes(cascade: Cascade, einsum: Einsum) -> bool:
-    """Whether an Einsum adds up bytes in whole numbers of 32 bits, or moves bytes."""
-    stored = cascade.tensors[einsum.output.tensor].dtype
-    read = {cascade.tensors[access.tensor].dtype for access in einsum.operands}
-    if {stored, einsum.accumulate} == {"int32"}:
-        return read <= {"int32", *BYTE_TYPES}
-    return einsum.is_copy and stored in BYTE_TYPES and read == {stored}
+        is_alike = stored == dtype and read <= {dtype, part_type(dtype).name}
+        return dtype if is_alike and has_complex_lanes(einsum.map, einsum.variables) else None
+    is_float = kind_of(dtype) == "f"
+    made = {dtype, *NARROW} | ({"int32"} if is_float else set()) | ({BFLOAT16} if dtype == "float32" else set())
+    return dtype if stored in made and read <= {dtype, *(CONVERTED if is_float else NARROW)} else None
 
 
 def type_of_lanes(cascade: Cascade) -> str | None:
     """A type whose vectors have as many lanes as those of each Einsum: all compute in it, or in others of as many bytes, as a layer of
     bytes adds up whole numbers that it then scales.
     """
-    found = computed_on_vectors(cascade) or sums_of_bytes(cascade)
-    if found is not None:
-        return found
-    each = [computed_on_vectors(cascade, (e,)) or ("int32" if is_of_bytes(cascade, e) else None) for e in cascade.einsums]
+    each = {computed_on_vectors(cascade, einsum) for einsum in cascade.einsums}
+    if None in each or len(each) == 1:
+        return each.pop() if len(each) == 1 else None
     types = {dtype for dtype in each if dtype is not None and kind_of(dtype) != "c"}
-    return max(types) if None not in each and len({np.dtype(dtype).itemsize for dtype in types}) == 1 else None
+    return max(types) if len({np.dtype(dtype).itemsize for dtype in types}) == 1 else None
 
 
 def table_of(types: dict[str, str]) -> constantdict[str, str]:

@@ -62,6 +62,8 @@ class Quirks:
     float32 and float64 are taken from :mod:`feinsum_fuse.formats.language.vector_functions` and ``double_functions`` as far as these have
     them.
     """
+    slow_powers: bool = False
+    """``pow`` on vectors of float32 is computed lane by lane: it is taken from there, too."""
     mixed_arguments: bool = False
     """``sin`` and ``cos`` of vectors of float32 are wrong in lanes with small arguments if another lane has a very large or infinite
     one: they are taken from there, too.
@@ -156,6 +158,7 @@ POCL = Quirks(
     slow_vector_parts=True,
     halved_vectors=True,
     slow_functions=True,
+    slow_powers=True,
     mixed_arguments=True,
     chosen_ends=True,
     int_places=True,

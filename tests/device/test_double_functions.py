@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,9 @@ from feinsum_fuse.schedule.kernel.definitions import anywhere, own_function
 from feinsum_fuse.schedule.target import POCL
 from tests.sweeps import SEED, SLOW
 
-OWN = [name for name, function in FUNCTIONS.items() if function.own_double]
+OWN = [name for name, function in FUNCTIONS.items() if function.own_double and function.own_ulps]
+WHOLE = ("floor", "round")
+"""Functions that are exact."""
 COUNT = 1_000_000 if SLOW else 20_000
 """Numbers of each place."""
 LONG = np.longdouble
@@ -127,7 +130,36 @@ def test_special_values(name: str, lanes: int, processor: cl.Device) -> None:
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_whole_numbers(name: str, lanes: int, is_named: bool, processor: cl.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the compiler's own name of the instruction and without it; signs of zeros included."""
+    if not is_named:
+        text = FUNCTIONS[name].own_double.replace("__has_builtin(__builtin_elementwise", "0 && __has_builtin(__builtin_elementwise")
+        monkeypatch.setitem(FUNCTIONS, name, dataclasses.replace(FUNCTIONS[name], own_double=text))  # type: ignore[arg-type]
+    ends = np.array([4503599627370495.5, 4503599627370496.0, 4503599627370497.0, 0.49999999999999994])
+    values = np.concatenate([SPECIAL, places(name), np.arange(-300, 300) / 2, ends, -ends])
+    expected = FUNCTIONS[name].numpy(values)  # type: ignore[misc]
+    found = computed(name, values, lanes, processor)
+    np.testing.assert_array_equal(found, expected)
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extrema(name: str, dtype: str, processor: cl.Device) -> None:
+    cascade = ff.cascade([f"Z[m] = {name}(A[m], B[m])", f"Y[n] = {name}(A[m])"], sizes={"M": 67, "N": 1}, dtypes={"All": dtype})
+    given = {array: np.random.default_rng(5).integers(0, 1 << 31, 67).astype(dtype) for array in "AB"}
+    found = ff.compile(default_spec(cascade, target=target(processor)), processor)(**given)
+    ufunc = getattr(np, f"{name}imum")
+    np.testing.assert_array_equal(found["Z"], ufunc(given["A"], given["B"]))
+    np.testing.assert_array_equal(found["Y"], [ufunc.reduce(given["A"])])
+
+
 def test_every_own_function_is_tested() -> None:
+    assert {name for name, function in FUNCTIONS.items() if function.own_double} == {*OWN, *WHOLE, "min", "max"}
     assert set(OWN) == set(EXACT) and all(FUNCTIONS[name].largest_ulps >= FUNCTIONS[name].own_ulps > 0 for name in OWN)
 
 

@@ -92,6 +92,7 @@ SPECS: dict[str, Spec] = {
     "slow_vector_parts": loads(SIXTEEN_LANES.replace("N: 32", "N: 37")),
     "halved_vectors": loads(SIXTEEN_LANES),
     "slow_functions": loads(SIXTEEN_LANES),
+    "slow_powers": loads(SIXTEEN_LANES.replace("exp(A[m,n])", "pow(A[m,n], 0.3)")),
     "mixed_arguments": loads(SIXTEEN_LANES.replace("exp(A[m,n])", "sin(where(n < 1, 1073741824, 0.001 * A[m,n]))")),
 }
 """Quirk -> a mapping whose kernel it concerns."""

@@ -25,7 +25,7 @@ from tests.device.test_quirks import written
 from tests.sweeps import SLOW
 
 OWN = [name for name, function in FUNCTIONS.items() if function.own]
-LARGEST = {name: FUNCTIONS[name].own_ulps for name in OWN if FUNCTIONS[name].own_ulps}
+LARGEST = {name: FUNCTIONS[name].own_ulps for name in OWN if FUNCTIONS[name].own_ulps and FUNCTIONS[name].arity == 1}
 """Units in the last place."""
 STRIDE = 1 if SLOW else 4099
 """Every float32 number in the slow tests; numbers of all sizes in the others."""
@@ -231,6 +231,42 @@ def test_extrema_are_those_of_c(name: str) -> None:
     np.testing.assert_array_equal(computed(name, one, other), {"min": np.fmin, "max": np.fmax}[name](one, other))
 
 
+def test_powers() -> None:
+    """Of numbers of all sizes, with those for which C has rules of their own in every lane beside them."""
+    random, count = np.random.default_rng(0), 1_000_000 if SLOW else 50_000
+    ends = np.array([*SPECIAL, 2, 0.5, -0.5, 1.5, 16777215, -16777217, 1e30], np.float32)
+    base, exponent = (array.ravel() for array in np.meshgrid(ends, ends))
+    bases = [base, np.exp(random.uniform(-80, 80, count)), random.uniform(0.5, 2, count), -random.uniform(0, 9, count)]
+    exponents = [exponent, random.normal(size=count), 50 * random.normal(size=count), random.integers(-9, 9, count) / 2]
+    order = random.permutation(len(base) + 3 * count)
+    base, exponent = (np.concatenate(arrays).astype(np.float32)[order] for arrays in (bases, exponents))
+    base, exponent = (np.resize(array, -(-len(array) // 16) * 16) for array in (base, exponent))
+    found = computed("pow", base, exponent)
+    with np.errstate(all="ignore"):
+        exact = np.power(base.astype(np.float64), exponent.astype(np.float64))
+        expected = exact.astype(np.float32)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    np.testing.assert_array_equal(np.signbit(found[finite]), np.signbit(expected[finite]))
+    errors = np.abs(found[finite] - exact[finite]) / np.spacing(np.abs(expected[finite]))
+    assert errors.max() <= FUNCTIONS["pow"].own_ulps, (base[finite][errors.argmax()], exponent[finite][errors.argmax()])
+
+
+@pytest.mark.parametrize("name", ["floor", "round"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_whole_numbers(name: str, is_named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the compiler's own name of the instruction and without it; signs of zeros included."""
+    if not is_named:
+        text = FUNCTIONS[name].own.replace("__has_builtin(__builtin_elementwise", "0 && __has_builtin(__builtin_elementwise")
+        monkeypatch.setitem(FUNCTIONS, name, replace(FUNCTIONS[name], own=text))  # type: ignore[arg-type]
+    ends = np.array([8388607.5, 8388608.0, 8388609.0, 0.49999997])
+    values = np.concatenate([SPECIAL, np.arange(-300, 300) / 2, ends, -ends]).astype(np.float32)
+    expected = FUNCTIONS[name].numpy(values)  # type: ignore[misc]
+    found = computed(name, values)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
+
+
 @pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("reduction", ["min", "max"])
 def test_running_extrema_pass_over_what_is_no_number(reduction: str, lanes: int) -> None:
@@ -244,7 +280,7 @@ def test_running_extrema_pass_over_what_is_no_number(reduction: str, lanes: int)
     np.testing.assert_array_equal(ff.compile(spec)(A=values)["Z"], ufunc.reduce(values, axis=1, initial=np.float32(neutral)))
 
 
-@pytest.mark.parametrize("name", [*LARGEST, "min", "max"])
+@pytest.mark.parametrize("name", [*LARGEST, "min", "max", "pow", "floor", "round"])
 def test_they_are_compiled_without_a_warning(name: str) -> None:
     device = find_device("pocl")
     source = f"// {uuid.uuid4()}: no cache knows it\n{_own(name, 16)}\n__kernel void nothing(__global float *x) {{ x[0] = 0; }}"
@@ -253,7 +289,7 @@ def test_they_are_compiled_without_a_warning(name: str) -> None:
 
 
 def test_every_own_function_is_tested() -> None:
-    assert set(OWN) == {*LARGEST, "min", "max", "low4", "high4"}  # these two: test_four_bits
+    assert set(OWN) == {*LARGEST, "min", "max", "pow", "floor", "round", "low4", "high4"}  # these two: test_four_bits
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -263,3 +299,13 @@ def test_kernels_call_them_where_the_targets_own_are_slow(dtype: str) -> None:
     texts = [written(spec, quirks).source for quirks in (POCL, replace(POCL, slow_functions=False))]
     assert ["Cody" in text for text in texts] == [True, False]
     assert ff.compile(spec).example.expected
+
+
+def test_powers_of_kernels() -> None:
+    """A device whose ``pow`` is fast keeps it."""
+    spec = default_spec(ff.cascade(["Z[m] = pow(A[m], 0.3) + pow(A[m], B[m])"], sizes={"M": 77}), target=ANY_DEVICE)
+    texts = [written(spec, quirks).source for quirks in (POCL, replace(POCL, slow_powers=False))]
+    assert ["of_size" in text for text in texts] == [True, False]
+    program = ff.compile(spec)
+    inputs = {name: np.random.default_rng(1).uniform(0.1, 4, 77).astype(np.float32) for name in "AB"}
+    np.testing.assert_allclose(program(**inputs)["Z"], program.cascade.reference(**inputs)["Z"], rtol=1e-6)

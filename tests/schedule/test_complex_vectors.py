@@ -15,7 +15,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.family import computed_on_vectors
+from feinsum_fuse.mappings.family import type_of_lanes
 from feinsum_fuse.number_types import part_type
 from feinsum_fuse.schedule.refusals import VectorAccessError
 from feinsum_fuse.schedule.schedule import Schedule
@@ -112,7 +112,7 @@ def test_any_sizes(sizes: tuple[int, int, int], text: str) -> None:
 @pytest.mark.parametrize("text", ["Z[m,n] = exp(A[m,n])", "Z[m,n] = A[m,n] / B[m,n]", "Z[m,n] = n * A[m,n]", "Z[m,n] = A[m,n]**0.5"])
 def test_what_has_no_vectors_stays_in_scalars(text: str) -> None:
     cascade = einsum(text, SIZES)
-    assert computed_on_vectors(cascade) is None
+    assert type_of_lanes(cascade) is None
     assert "_cfloat" not in executable(lower(default_spec(cascade)).apply(cascade.kernel())).source
     with pytest.raises(VectorAccessError):
         Schedule((Explicate(), split("Z.n", 4, 19), Vectorize(refs("Z.n/1")))).apply(cascade.kernel())

@@ -7,6 +7,8 @@ left alone: processors without AVX-512 have no arithmetic shift to the right for
 
 from __future__ import annotations
 
+from .vector_functions import FLOOR, ROUND
+
 _REDUCED = """
   /* y = n ln(2) + r, with ln(2) in two parts, the first of which times n is exact (Cody and Waite, 1980); adding 1.5 * 2^52 rounds. */
   VECTOR k = y * 1.4426950408889634 + 6755399441055744.0;
@@ -158,3 +160,17 @@ static inline VECTOR NAME(VECTOR x)
   return turned;
 }}"""
 """Within 4 units in the last place: the sine of x + pi/2, which is not added."""
+
+_IN_DOUBLE = {"2^23": "2^52", "8388608.0f": "4503599627370496.0", "0x4b000000": "0x4330000000000000", "0.0f": "0.0", "1.0f": "1.0"}
+_IN_DOUBLE |= {"0x7fffffff": "0x7fffffffffffffff", "(int) 0x80000000": "(long) 0x8000000000000000"}
+
+
+def _in_double(text: str) -> str:
+    """The text of a function of float32, which uses no more than the form of numbers, for float64."""
+    for number, longer in _IN_DOUBLE.items():
+        text = text.replace(number, longer)
+    return text
+
+
+DOUBLE_ROUND, DOUBLE_FLOOR = _in_double(ROUND), _in_double(FLOOR)
+"""Exact."""

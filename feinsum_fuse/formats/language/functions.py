@@ -14,12 +14,22 @@ import numpy as np
 from pymbolic import var
 from pymbolic.primitives import Comparison, If, Power
 
-from .double_functions import DOUBLE_COS, DOUBLE_ERF, DOUBLE_EXP, DOUBLE_LOG, DOUBLE_SIN, DOUBLE_TANH
+from .double_functions import (
+    DOUBLE_COS,
+    DOUBLE_ERF,
+    DOUBLE_EXP,
+    DOUBLE_FLOOR,
+    DOUBLE_LOG,
+    DOUBLE_ROUND,
+    DOUBLE_SIN,
+    DOUBLE_TANH,
+)
 from .error_function import erf
 from .vector_functions import (
     COS,
     ERF,
     EXP,
+    FLOOR,
     HIGH4,
     HIGH4_OF_BYTES,
     HIGH4_OF_TABLE,
@@ -27,6 +37,8 @@ from .vector_functions import (
     LOW4,
     LOW4_OF_BYTES,
     LOW4_OF_TABLE,
+    POW,
+    ROUND,
     RUNNING_MAX,
     RUNNING_MIN,
     SIN,
@@ -93,8 +105,10 @@ class Function:
     or wrong."""
     own_double: str = ""
     """The same for vectors of float64 (:mod:`.double_functions`)."""
+    own_integers: str = ""
+    """The same for vectors of whole numbers, for devices whose functions do not take the widest ones."""
     own_running: str = ""
-    """The same for either type, where the first argument is what a reduction by this function has so far: none where it is ``own``."""
+    """The same for any type, where the first argument is what a reduction by this function has so far: none where it is ``own``."""
     own_ulps: float = 0.0
     """The largest error of these, in units in the last place."""
     is_ours: bool = False
@@ -104,7 +118,9 @@ class Function:
     of_table: str = ""
     """The same for sixteen of them, where one instruction looks up sixteen numbers (:data:`.vector_functions.PERMUTES`)."""
     is_periodic: bool = False
-    """Whether its argument is first brought into a period, which devices may get wrong (``Quirks.mixed_arguments``)."""
+    """Whether its argument is first brought into a period."""
+    taken_where: Literal["slow_functions", "slow_powers", "mixed_arguments"] = "slow_functions"
+    """The quirk (:class:`~feinsum_fuse.schedule.target.Quirks`) of devices for which ours is taken."""
 
     @property
     def kernel_of_integers(self) -> str | None:
@@ -122,7 +138,7 @@ class Function:
 
     def own_text(self, element: str) -> str:
         """Our own function on vectors of one of OpenCL C's types; empty where there is none."""
-        return {"float": self.own, "double": self.own_double}.get(element, "")
+        return {"float": self.own, "double": self.own_double}.get(element, self.own_integers)
 
     def opencl_name(self, kind: str) -> str:
         """OpenCL C's name for a kind of element type: ``f`` for floating-point numbers."""
@@ -158,7 +174,7 @@ _LOG: dict[str, Any] = {"own": LOG, "own_double": DOUBLE_LOG, "own_ulps": 4}
 _TANH: dict[str, Any] = {"own": TANH, "own_double": DOUBLE_TANH, "own_ulps": 4}
 _ERF: dict[str, Any] = {"own": ERF, "own_double": DOUBLE_ERF, "own_ulps": 3}
 _TURN: dict[str, Any] = {"is_finite": True, "ulps": 4, "amplification": 16.0, "own_ulps": 4, "is_periodic": True}
-_TURN |= {"probe": "{call}({0})", "is_probed_below_zero": True}
+_TURN |= {"probe": "{call}({0})", "is_probed_below_zero": True, "taken_where": "mixed_arguments"}
 _BELOW: dict[str, Any] = {"is_probed_below_zero": True}
 _LOW4 = {"own": LOW4, "of_bytes": LOW4_OF_BYTES, "of_table": LOW4_OF_TABLE}
 _HIGH4 = {"own": HIGH4, "of_bytes": HIGH4_OF_BYTES, "of_table": HIGH4_OF_TABLE}
@@ -196,6 +212,8 @@ _ROWS = (
             probe="{call}(-{0}, w)",  # of the same two values again compilers know the greater
             probed_with=1,
             own=own,
+            own_double=own,
+            own_integers=running,
             own_running=running,
         )
         for name, numpy, own, running in (
@@ -207,9 +225,11 @@ _ROWS = (
     _function(
         "expm1", np.expm1, is_finite=True, is_real=True, ulps=3, amplification=16.0, cost="exp", probe="{call}(-{0})", **_BELOW
     ),
-    _function("floor", np.floor, probe="{call}({0} + w)", **_BELOW, **_STEP),
+    _function("floor", np.floor, probe="{call}({0} + w)", own=FLOOR, own_double=DOUBLE_FLOOR, **_BELOW, **_STEP),
     # Half to even, as NumPy does it; what OpenCL C calls round goes away from zero.
-    _function("round", np.rint, kernel="rint", opencl="rint", probe="{call}({0} + w)", **_BELOW, **_STEP),
+    _function(
+        "round", np.rint, kernel="rint", opencl="rint", probe="{call}({0} + w)", own=ROUND, own_double=DOUBLE_ROUND, **_BELOW, **_STEP
+    ),
     # The four low and the four high bits of a whole number from 0 to 255, which stand for -8 to 7.
     _function("low4", lambda x: np.asarray(x).astype(np.int64) % 16 - 8.0, **_BITS, **_LOW4),
     _function("high4", lambda x: np.asarray(x).astype(np.int64) // 16 % 16 - 8.0, **_BITS, **_HIGH4),
@@ -217,7 +237,19 @@ _ROWS = (
     _composed("isnan", 1, lambda x: If(Comparison(x, "!=", x), 1, 0), kernel="isnan"),
     # OpenCL C's gives 0 of what is no number.
     _composed("sign", 1, lambda x: If(Comparison(x, ">", 0), 1, If(Comparison(x, "<", 0), -1, x))),
-    _composed("pow", 2, Power, kernel="pow", opencl="pow", ulps=16, amplification=16.0, probe="{call}({0} + (REAL) 1, w)"),
+    _composed(
+        "pow",
+        2,
+        Power,
+        kernel="pow",
+        opencl="pow",
+        ulps=16,
+        amplification=16.0,
+        probe="{call}({0} + (REAL) 1, w)",
+        own=POW,
+        own_ulps=1,
+        taken_where="slow_powers",
+    ),
     _composed("where", 3, If, cost=""),
     _composed("relu", 1, lambda x: var("max")(x, 0.0)),
     _composed("sigmoid", 1, lambda x: 1.0 / (1.0 + var("exp")(-1.0 * x))),

@@ -176,6 +176,99 @@ RUNNING_MIN = RUNNING_MAX.replace("y > x", "y < x")
 VECTOR_MIN = VECTOR_MAX.replace("y > x", "y < x")
 """Exact; of a number and what is none the number, as ``fmin``."""
 
+_WHOLE = """
+#ifdef __has_builtin
+#if __has_builtin(__builtin_elementwise_{0})
+#define whole_by_{0}(x) __builtin_elementwise_{0}(x)
+#endif
+#endif
+"""
+_ROUNDED = """
+  /* From 2^23 on numbers are whole; adding it to smaller ones rounds. */
+  VECTOR large = as_VECTOR(as_INTS(x) & 0x7fffffff) < 8388608.0f ? as_VECTOR((as_INTS(x) & (int) 0x80000000) | 0x4b000000) : (VECTOR)(0.0f);
+  VECTOR rounded = x + large - large;"""
+ROUND = f"""{_WHOLE.format("roundeven")}static inline VECTOR NAME(VECTOR x)
+{{
+#ifdef whole_by_roundeven
+  return whole_by_roundeven(x);
+#else{_ROUNDED}
+  return {_SIGNED.format("rounded")};
+#endif
+}}"""
+FLOOR = f"""{_WHOLE.format("floor")}static inline VECTOR NAME(VECTOR x)
+{{
+#ifdef whole_by_floor
+  return whole_by_floor(x);
+#else{_ROUNDED}
+  rounded = rounded > x ? rounded - 1.0f : rounded;
+  return {_SIGNED.format("rounded")};
+#endif
+}}"""
+"""Exact, as the one before. Compilers that have the instruction name it; PoCL's own functions take lane after lane."""
+
+POW = """
+/* |x|^y = 2^(y log2 |x|) in float64, whose errors are far below those of float32. |x| = 2^n m, with m from sqrt(1/2) to sqrt(2). */
+static inline VECTOR NAME_of_size(VECTOR x, VECTOR y)
+{
+  INTS is_small = x < 1.17549435e-38f;
+  INTS bits = as_INTS(is_small ? x * 8388608.0f : x);
+  INTS n = (bits - 0x3f3504f3) >> 23;
+  VECTOR m = as_VECTOR(bits - (n << 23));
+  n = is_small ? n - 23 : n;
+  /* The series of log((1 + s) / (1 - s)), with s = (m - 1) / (m + 1): one step of Newton's from the quotient in float32. */
+  DOUBLES one_more = convert_DOUBLES(m) + 1.0;
+  DOUBLES inverse = convert_DOUBLES(1.0f / (m + 1.0f));
+  inverse = inverse * (2.0 - one_more * inverse);
+  DOUBLES s = (convert_DOUBLES(m) - 1.0) * inverse;
+  DOUBLES z = s * s;
+  DOUBLES t = 0.19235933878519512;
+  t = t * z + 0.22195308321368667;
+  t = t * z + 0.2623081892525388;
+  t = t * z + 0.3205988979753252;
+  t = t * z + 0.4121985831111324;
+  t = t * z + 0.5770780163555853;
+  t = t * z + 0.9617966939259756;
+  t = t * z + 2.8853900817779268;
+  t = t * s + convert_DOUBLES(n);
+  DOUBLES p = convert_DOUBLES(y) * t;
+  p = p > 200.0 ? (DOUBLES)(200.0) : p;
+  p = p < -200.0 ? (DOUBLES)(-200.0) : p;
+  /* p = k + r: adding 1.5 * 2^52 rounds, and the last bits are those of the exponent of 2^k. */
+  DOUBLES k = p + 6755399441055744.0;
+  DOUBLES r = p - (k - 6755399441055744.0);
+  DOUBLES q = 1.3215486790144305e-06;
+  q = q * r + 1.5252733804059838e-05;
+  q = q * r + 0.00015403530393381606;
+  q = q * r + 0.0013333558146428441;
+  q = q * r + 0.009618129107628477;
+  q = q * r + 0.055504108664821576;
+  q = q * r + 0.2402265069591007;
+  q = q * r + 0.6931471805599453;
+  q = q * r + 1.0;
+  return convert_VECTOR(as_DOUBLES(as_LONGS(q) + (as_LONGS(k) << 52)));
+}
+/* What is negative, zero, infinite or no number, as C has it. */
+static inline VECTOR NAME_beyond(VECTOR x, VECTOR y)
+{
+  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), exponent = as_VECTOR(as_INTS(y) & 0x7fffffff);
+  INTS is_large = exponent >= 16777216.0f;
+  INTS whole = convert_INTS((is_large | (y != y)) ? (VECTOR)(0.0f) : y);
+  INTS is_whole = is_large | (convert_VECTOR(whole) == y);
+  INTS is_below = (size < 1.0f) ^ (y < 0.0f);
+  VECTOR z = NAME_of_size(size, exponent < INFINITY ? y : (VECTOR)(1.0f));
+  z = ((size == 0.0f) | (size == INFINITY) | (exponent == INFINITY)) ? (is_below ? (VECTOR)(0.0f) : (VECTOR)(INFINITY)) : z;
+  z = as_VECTOR(as_INTS(z) | (is_whole & (whole << 31) & as_INTS(x) & (int) 0x80000000));
+  z = ((x < 0.0f) & (size < INFINITY) & !is_whole) ? (VECTOR)(NAN) : z;
+  z = ((x != x) | (y != y)) ? x + y : z;
+  return ((y == 0.0f) | (x == 1.0f) | ((size == 1.0f) & (exponent == INFINITY))) ? (VECTOR)(1.0f) : z;
+}
+static inline VECTOR NAME(VECTOR x, VECTOR y)
+{
+  INTS beyond = !((x > 0.0f) & (x < INFINITY) & (as_VECTOR(as_INTS(y) & 0x7fffffff) < INFINITY));
+  return ANY(beyond) ? NAME_beyond(x, y) : NAME_of_size(x, y);
+}"""
+"""Within 1 unit in the last place."""
+
 LOW4 = """
 static inline VECTOR __attribute__((overloadable)) NAME(VECTOR x) { return convert_VECTOR((convert_INTS(x) & 15) - 8); }"""
 HIGH4 = """

@@ -13,7 +13,8 @@ from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
 from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
-_MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int", "char": "char", "uchar": "char"}
+_MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int"}
+_MASKS |= {"char": "char", "uchar": "char", "short": "short", "ushort": "short"}
 """Element type -> that of what comparing its vectors gives."""
 _WHOLE = """
 /* Some compilers take vectors of this length apart, but in kernels that pass them to a function. */
@@ -31,6 +32,12 @@ _ASK_FOR = """
 MASKS = "defined(__clang__) && defined(__AVX512VL__)"
 """When the compiler has loads and stores with a mask, of vectors with so many bits (Intel SDM, volume 2, VMOVUPS)."""
 MASKED_BITS = (128, 256, 512)
+_MASKS_OF_BYTES = "defined(__clang__) && defined(__AVX512BW__) && defined(__AVX512VL__)"
+"""The same of bytes and of numbers of 16 bits (VMOVDQU8, VMOVDQU16)."""
+_MASKED_NUMBERS = {"float": ("float", "ups"), "char": ("char", "dquqi"), "uchar": ("char", "dquqi")}
+_MASKED_NUMBERS |= {"short": ("short", "dquhi"), "ushort": ("short", "dquhi")}
+"""Element type -> that of what such instructions move, and what their names say."""
+_BITS = {"float": 32, "char": 8, "short": 16}
 
 
 def _ahead(operation: VectorOperation) -> str:
@@ -129,6 +136,8 @@ def own_function(function: Function, name: str, lanes: int, element: str = "floa
         ("ANY(", f"any_{ints}("),
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
+        ("DOUBLES", f"double{lanes}"),
+        ("LONGS", f"long{lanes}"),
         ("INTS", ints),
     ):
         text = text.replace(word, meaning)
@@ -230,7 +239,7 @@ static inline {vector} __attribute__((overloadable)) {name}_of({vector} x) {{ re
 #else
 #define {name}(x) {by_halves}
 #endif"""
-    if function.own_text(element) and (quirks.mixed_arguments if function.is_periodic else quirks.slow_functions):
+    if function.own_text(element) and getattr(quirks, function.taken_where):
         return own_function(function, name, lanes, element, is_running=operation.is_running)
     kind = "f" if element in {"float", "double"} else "i"
     # Of integers abs gives unsigned ones.
@@ -250,7 +259,7 @@ def _choice(operation: VectorOperation) -> str:
 def _compared(operation: VectorOperation, step: str, first: str, operator: str) -> str:
     """How whole numbers, a step apart from lane to lane, compare with 0, as a mask for the operation's vectors."""
     mask = _MASKS[operation.element]
-    counted = "int" if mask == "char" else mask
+    counted = "int" if mask in {"char", "short"} else mask
     lane = f"{_iota(counted, operation.lanes)} * ({counted})({step}) + ({counted})({first}) {operator} 0"
     return lane if mask == counted else f"convert_{mask}{operation.lanes}({lane})"
 
@@ -364,16 +373,17 @@ def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
         return otherwise
     some, is_load = f"({mask})((1u << max(count, 0)) - 1u)", operation.verb is Verb.LOAD
     if is_load:
-        zeros = f"__builtin_astype(({vector})(0.0f), {native})"
-        called = f"__builtin_ia32_loadups{32 * lanes}_mask((void const *)(size_t)at, {zeros}, {some})"
-        head, line = f"{vector} {operation.name}_at(__{space} float const *at, int count)", f"return __builtin_astype({called}, {vector});"
+        zeros = f"__builtin_astype(({vector})({_zero(operation)}), {native})"
+        called = f"{_masked_name(operation)}((void const *)(size_t)at, {zeros}, {some})"
+        head = f"{vector} {operation.name}_at(__{space} {operation.element} const *at, int count)"
+        line = f"return __builtin_astype({called}, {vector});"
         whole = f"return get_{vector}(__{space}, at);"
     else:
-        head = f"void {operation.name}_at(__{space} float *at, {vector} value, int count)"
-        line = f"__builtin_ia32_storeups{32 * lanes}_mask((void *)(size_t)at, __builtin_astype(value, {native}), {some});"
+        head = f"void {operation.name}_at(__{space} {operation.element} *at, {vector} value, int count)"
+        line = f"{_masked_name(operation)}((void *)(size_t)at, __builtin_astype(value, {native}), {some});"
         whole = f"set_{vector}(__{space}, at, value);"
     return f"""
-#if {MASKS}
+#if {_masks(operation)}
 /* A whole vector, or the elements that are there{", and zeros" if is_load else ""}: no other memory is touched. */
 static inline {head}
 {{
@@ -387,10 +397,25 @@ static inline {head}
 
 def _native_vector(operation: VectorOperation, quirks: Quirks) -> str | None:
     """The C type of what instructions with a mask move; ``None`` where there are none."""
-    lanes, (space,) = operation.lanes, operation.spaces
-    if operation.element != "float" or 32 * lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_parts:
+    (number, _), (space,) = _MASKED_NUMBERS.get(operation.element, ("", "")), operation.spaces
+    if not number or _BITS[number] * operation.lanes not in MASKED_BITS or space == "private" or not quirks.slow_vector_parts:
         return None
-    return f"float __attribute__((vector_size({4 * lanes})))"
+    return f"{number} __attribute__((vector_size({operation.vector_bytes})))"
+
+
+def _masked_name(operation: VectorOperation) -> str:
+    """The compiler's name of the instruction with a mask that does so."""
+    (number, word), verb = _MASKED_NUMBERS[operation.element], "load" if operation.verb is Verb.LOAD else "store"
+    return f"__builtin_ia32_{verb}{word}{_BITS[number] * operation.lanes}_mask"
+
+
+def _masks(operation: VectorOperation) -> str:
+    """When the compiler has that instruction."""
+    return MASKS if operation.element == "float" else _MASKS_OF_BYTES
+
+
+def _zero(operation: VectorOperation) -> str:
+    return "0.0f" if operation.element == "float" else "0"
 
 
 def _mask_type(lanes: int) -> str:
@@ -407,10 +432,10 @@ def _loaded_within(operation: VectorOperation, quirks: Quirks) -> str:
     if (native := _native_vector(operation, quirks)) is not None:
         mask = _mask_type(lanes)
         otherwise = f"""
-#if {MASKS}
+#if {_masks(operation)}
   {mask} some = ({mask})(((1u << clamp(length - start, 0, {lanes})) - 1u) & ~((1u << clamp(-start, 0, {lanes})) - 1u));
-  {native} zeros = __builtin_astype(({vector})(0.0f), {native});
-  {native} loaded = __builtin_ia32_loadups{32 * lanes}_mask((void const *)(size_t)(row + start), zeros, some);
+  {native} zeros = __builtin_astype(({vector})({_zero(operation)}), {native});
+  {native} loaded = {_masked_name(operation)}((void const *)(size_t)(row + start), zeros, some);
   return __builtin_astype(loaded, {vector});
 #else{otherwise}
 #endif"""

@@ -18,6 +18,8 @@ C_TYPES = {
     "uint32": "uint",
     "int8": "char",
     "uint8": "uchar",
+    "int16": "short",
+    "uint16": "ushort",
     BFLOAT16: ELEMENT,
 }
 """NumPy type -> what OpenCL C, or the text that goes with it, calls it."""

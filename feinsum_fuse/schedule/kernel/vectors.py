@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from loopy.symbolic import SubstitutionMapper, get_dependencies
+from loopy.symbolic import SubstitutionMapper, TypeCast, get_dependencies
 from pymbolic import var
 from pymbolic.mapper.substitutor import make_subst_func
 from pymbolic.primitives import Call, Comparison, If, LogicalAnd, Product, Variable
@@ -24,7 +24,7 @@ from ..tree.masks import mentions_choice
 from ..tree.nest import For, Nest, Tile
 from ..tree.polyhedra import left_axes
 from .maps.complex_map import COMPUTED, OnComplexVectors, added
-from .maps.vector_map import STORED, OnVectors
+from .maps.vector_map import STORED, OnVectors, computed_types
 from .operations import C_TYPES, OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
 
 
@@ -69,11 +69,31 @@ class VectorWriter:
         self.expression = expression
         self.memory_of = memory_of
         self.stored_type = nest.dtype_of(statement.target.source)
-        self.dtype = computed_in(self.stored_type)
+        self.dtype = self._computed_type()
         self.operations: dict[str, VectorOperation] = {}
         """Name -> operation that is called."""
         self.is_cut = all(limit.coefficients.get(self.lane) == -1 for limit in self.limits)
         """Whether the lanes that count are the first ones."""
+
+    def _computed_type(self) -> str:
+        """The type that the value has before it is stored: of one that is no sum, that of what is converted."""
+        s, converted = self.statement, self._unconverted(self.statement.value)
+        usual = computed_in(self.stored_type)
+        if s.reduce is not None or usual != self.stored_type or kind_of(usual) == "c":
+            return usual
+        types = {operand_name(k): self.nest.dtype_of(place.source) for k, place in enumerate(s.operands)}
+        if converted is s.value and not (isinstance(converted, Variable) and converted.name in types):
+            return usual
+        found = computed_types(converted, types)
+        return found.pop() if len(found) == 1 else usual
+
+    def _unconverted(self, value: Expression) -> Expression:
+        """What a value is before it becomes one of the type that is stored; of one that is chosen, what both are."""
+        if isinstance(value, If):
+            then, otherwise = self._unconverted(value.then), self._unconverted(value.else_)
+            return value if then is value.then and otherwise is value.else_ else If(value.condition, then, otherwise)
+        is_cast = isinstance(value, TypeCast) and value.type.numpy_dtype == np.dtype(self.stored_type)
+        return value.child if is_cast else value
 
     def call(self, verb: Verb, *arguments: Expression, dtype: str | None = None, lanes: int | None = None, **details: Any) -> Expression:
         """A call of an operation, which is noted; ``dtype``: of its vectors, by default the one that is computed in."""
@@ -211,7 +231,7 @@ class VectorWriter:
             called = self.operations.get(vector.function.name)
             if called is not None and called.verb is Verb.WIDEN:
                 return vector.parameters[0]
-        return self.call(Verb.NARROW, vector, dtype=self.stored_type)
+        return self.call(Verb.NARROW if self.stored_type == BFLOAT16 else Verb.CONVERT, vector, dtype=self.stored_type)
 
     def _is_contiguous(self, place: Place, axis: int) -> bool:
         tile = self.nest.tiles.get(place.source)
@@ -255,7 +275,7 @@ class VectorWriter:
         types = {name: self.nest.dtype_of(p.source) for name, p in places.items()}
         kind = OnComplexVectors if kind_of(self.dtype) == "c" else OnVectors
         mapper = kind(self.call, self.expression, self.lane, vectorial, s.values, self.lanes, self.dtype, types)
-        value = mapper.whole(s.value)
+        value = mapper.whole(s.value if self.dtype == computed_in(self.stored_type) else self._unconverted(s.value))
         needed = get_dependencies(value)
         operands = {name: self.operand(place) for name, place in places.items() if name in needed}
         stored = {name + STORED: self.operand(p, is_stored=True) for name, p in places.items() if name + STORED in needed}

@@ -183,6 +183,13 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         return self.call(Verb.WHERE, self.rec(left), self.rec(right), then, otherwise, comparison=operator)
 
 
+def computed_types(expr: Expression, types: Mapping[str, str]) -> set[str]:
+    """The types that an expression is computed in, with operands of these types: one, unless it converts on the way."""
+    found = _Uncast()
+    found(expr)
+    return {computed_in(dtype.name) for dtype in found.casts} | {computed_in(types[name]) for name in found.names if name in types}
+
+
 class _Uncast(UncachedWalkMapper):  # type: ignore[misc]
     """Collects the types that an expression is cast to, and the variables that are not cast."""
 

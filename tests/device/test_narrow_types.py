@@ -1,0 +1,90 @@
+"""Whole numbers of 8 and 16 bits are read into vectors, computed in longer ones, and stored as they were, at any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import feinsum_fuse as ff
+from feinsum_fuse.mappings.family import type_of_lanes
+
+NARROW = ("int8", "uint8", "int16", "uint16")
+LINES = (
+    "Z[m,n] = A[m,n] + B[m,n]",
+    "Z[m,n] = max(A[m,n], B[m,n])",
+    "Z[m,n] = where(A[m,n] > B[m,n], 1, 0)",
+    "Z[n,m] = A[m,n]",
+    "Z[m] = max(A[m,n])",
+)
+SIZES = ((1, 1), (2, 16), (7, 37), (13, 131), (3, 64))
+
+
+def inputs_of(cascade: ff.Cascade) -> dict[str, np.ndarray]:
+    """Numbers with the ends of each type among them; of floating-point numbers such as no narrow type lacks."""
+    generator = np.random.default_rng(5)
+    found = {}
+    for name in cascade.inputs:
+        dtype, shape = np.dtype(cascade.tensors[name].dtype), cascade.fixed_shape(name)
+        if dtype.kind == "f":
+            found[name] = generator.uniform(0.1, 1, shape).astype(dtype)
+        else:
+            ends = np.iinfo(dtype)
+            found[name] = np.where(generator.random(shape) < 0.2, generator.choice([ends.min, ends.max, 1], shape), 3).astype(dtype)
+    return found
+
+
+def check(lines: list[str], types: dict[str, str], sizes: dict[str, int], vector: str = "") -> None:
+    """The default mapping's results are the reference's, and it has such vectors."""
+    cascade = ff.cascade(lines, sizes=sizes, dtypes=types)
+    assert type_of_lanes(cascade) is not None
+    program = ff.compile(ff.spec(cascade))
+    assert vector in program.source
+    inputs = inputs_of(cascade)
+    expected = cascade.reference(**inputs)
+    for name, found in program(**inputs).items():
+        assert found.dtype == cascade.tensors[name].dtype
+        np.testing.assert_allclose(found, expected[name], rtol=1e-5, atol=1e-5 if found.dtype.kind == "f" else 0)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(("rows", "columns"), SIZES)
+@pytest.mark.parametrize("line", LINES)
+def test_the_same_type_in_and_out(line: str, dtype: str, rows: int, columns: int) -> None:
+    """Sums wrap as the type does."""
+    check([line], {"All": dtype}, {"M": rows, "N": columns})
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("line", ["Z[m,n] = A[m, N: n+1] - A[m,n]", "Z[m, N: n+1] = A[m, N: n+2] + A[m,n]"])
+def test_what_leaves_an_array_is_chosen_before_it_is_converted(line: str, dtype: str) -> None:
+    check([line], {"All": dtype}, {"M": 3, "N": 37}, "vconvert_")
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(("rows", "columns"), SIZES)
+def test_rows_are_quantised(dtype: str, rows: int, columns: int) -> None:
+    lines = ["X[m] = max(abs(A[m,k]))", "Z[m,k] = round(A[m,k] * 100 / X[m])"]
+    check(lines, {"Z": dtype, "Other": "float32"}, {"M": rows, "K": columns}, "vconvert_" if columns > 1 else "")
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("accumulated", ["int32", "float32"])
+def test_filters_of_narrow_numbers(dtype: str, accumulated: str) -> None:
+    types = {"X": dtype, "Other": accumulated}
+    check(["Y[t] = X[N: t+r] * H[r]"], types, {"T": 211, "R": 7, "N": 217}, "vconvert_")
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_sums_that_are_scaled_and_stored_narrow(dtype: str) -> None:
+    lines = ["S[h,w] = I[A: h+r, B: w+s]", "Z[h,w] = round(S[h,w] / 9)"]
+    check(lines, {"S": "int32", "Other": dtype}, {"H": 11, "W": 61, "R": 3, "S": 3, "A": 13, "B": 63}, "vconvert_")
+
+
+def test_whole_numbers_of_32_bits_are_made_of_floating_point_ones() -> None:
+    check(["Z[m,n] = round(A[m,n] * 1000)"], {"Z": "int32", "A": "float32"}, {"M": 5, "N": 67}, "vconvert_int")
+
+
+def test_sums_in_another_type_than_products_have_no_lanes() -> None:
+    """Each product is rounded before it is added: vectors would be converted on the way."""
+    types = {"Z": "int8", "Other": "float32"}
+    assert type_of_lanes(ff.cascade(["Z[m] = round(A[m,k] * 10)"], sizes={"M": 5, "K": 37}, dtypes=types)) is None
