@@ -163,8 +163,7 @@ class _Naming:
             yield from ((use, OWN) for use in self.uses_in[expression])
             if isinstance(statement, Loop):
                 # It is asked before each iteration: compilers see no end in what branches, and leave such a loop as it is.
-                asked = (part for part in within(expression) if isinstance(part, p.LogicalAnd) and _is_plain(part))
-                yield from ((_Use(part, variables(part)), OWN) for part in asked for _ in range(2))
+                yield from ((_Use(part, variables(part)), OWN) for part in _asked(expression) for _ in range(2))
         if isinstance(statement, Declaration) and statement.value is not None and not isinstance(statement.value, p.Comparison):
             yield from ((_Use(part, variables(part)), OWN) for part in _parts(statement.value))
         for number, block in enumerate(bodies(statement)):
@@ -223,6 +222,15 @@ def _is_plain(value: Expression) -> bool:
     return not any(
         isinstance(part, p.Subscript | p.If | VectorCall) or (isinstance(part, p.Call) and not is_axis(part)) for part in within(value)
     )
+
+
+def _asked(end: Expression) -> Iterator[Expression]:
+    """The conditions of a loop's end that ask for two numbers, or for a group's index: to some compilers that is a function."""
+    every = [part for part in within(end) if _is_condition(part) and _is_plain(part)]
+    inner = {child for part in every if isinstance(part, p.LogicalAnd) for child in part.children}
+    for part in every:
+        if part not in inner and (isinstance(part, p.LogicalAnd) or any(map(is_axis, within(part)))):
+            yield part
 
 
 def _is_condition(value: Expression) -> bool:

@@ -61,9 +61,10 @@ def test_sums_are_updates_only_where_the_order_stays() -> None:
 
 
 def test_an_end_that_branches_is_known_before_the_loop() -> None:
-    """It would be asked for before each iteration; what depends on a loop around gets its name in there, one comparison stays."""
+    """It would be asked for before each iteration; what depends on a loop around gets its name in there, a comparison without a group's
+    index stays."""
     inner = Loop("int", "k", expression("0"), expression("3 if gid(0) == 1 and m == 2 else 7"), (assignment("A[m] = B[k]"),))
-    other = Loop("int", "n", expression("0"), expression("1 if gid(0) == 1 else 5"), (assignment("A[n] = B[n]"),))
+    other = Loop("int", "n", expression("0"), expression("1 if m == 2 else 5"), (assignment("A[n] = B[n]"),))
     outer = Loop("int", "m", expression("0"), expression("4 if gid(0) == 1 and gid(1) == 3 else 9"), (inner, other))
     assert legible_lines(outer) == [
         "bool const edge = gid(0) == 1 && gid(1) == 3;",
@@ -72,9 +73,15 @@ def test_an_end_that_branches_is_known_before_the_loop() -> None:
         "bool const edge_m = gid(0) == 1 && m == 2;",
         "for (int k = 0; k < (edge_m ? 4 : 8); ++k)",
         "A[m] = B[k];",
-        "for (int n = 0; n < (gid(0) == 1 ? 2 : 6); ++n)",
+        "for (int n = 0; n < (m == 2 ? 2 : 6); ++n)",
         "A[n] = B[n];",
         "}",
+    ]
+    last = Loop("int", "x", expression("0"), expression("8 if 2 * gid(1) + gid(0) == 28 else 15"), (assignment("A[x] = B[x]"),))
+    assert legible_lines(last) == [
+        "bool const edge = 2 * gid(1) + gid(0) == 28;",
+        "for (int x = 0; x < (edge ? 9 : 16); ++x)",
+        "A[x] = B[x];",
     ]
 
 

@@ -317,8 +317,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // Storage of S: fetch i (D)
         for (int i_S = 0; i_S <= (i_0 == 2 ? 0 : 1); ++i_S)
           vstoreblock_local_global_float8(S_local[560 * r_S + 128 * j_S + 8 * i_S], S[560 * i_0 + 1225 * r_S + 8 * j_S + 280 * i_S], 16, 35, min(35 - 16 * i_0 - 8 * i_S, 8), min(35 - 8 * j_S, 8));
+    bool const edge_1 = 2 * gid(1) + gid(0) == 781;
     // e in tiles of 4 (D)
-    for (int e_2 = 0; e_2 <= (2 * gid(1) + gid(0) == 781 ? 3 : 15); ++e_2)
+    for (int e_2 = 0; e_2 <= (edge_1 ? 3 : 15); ++e_2)
     {
       D_private[0] = splat_float8(0.0f);
       D_private[2] = splat_float8(0.0f);

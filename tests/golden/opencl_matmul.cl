@@ -121,8 +121,9 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
         // Storage of W0: fetch n1 (Matmul0)
         for (int n1_W0 = 0; n1_W0 < 2; ++n1_W0)
           vstore_local_float8(W0_local[16 * n0_W0 + 8 * n1_W0], vloadupto_global_float8(W0[11520 * n0_0 + 16 * n1_0 + 45 * n0_W0 + 8 * n1_W0], 45 - 16 * n1_0 - 8 * n1_W0));
+      bool const edge = gid(0) == 1;
       // m in tiles of 4 (Matmul0)
-      for (int m_2 = 0; m_2 <= (gid(0) == 1 ? 0 : 15); ++m_2)
+      for (int m_2 = 0; m_2 <= (edge ? 0 : 15); ++m_2)
       {
         long const T1_at = 45 * (64 * gid(0) + 4 * m_2) + 16 * n1_0;
         long const at_m_n0 = 300 * (64 * gid(0) + 4 * m_2) + 256 * n0_0;

@@ -26,8 +26,6 @@ def are_left_alone(machine: Machine, nest: Nest, block: BasicBlock) -> bool:
     if block.loop is None or not looks_elsewhere(machine):
         return False
     groups = frozenset(loop.name for loop in block.above if loop.is_over_groups and loop.extent != 1)
-    if any(len(groups.intersection(limit.variables)) == 1 for limit in block.loop.limits):
-        return True
     places = [place for line in block.lines for place in (line.statement.target, *line.statement.operands)]
     return any(_asks(place, groups) and not _has_name(nest, block, place, groups) for place in places)
 
