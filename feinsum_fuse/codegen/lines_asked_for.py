@@ -46,8 +46,8 @@ def with_lines_once(block: Sequence[CStatement]) -> list[CStatement]:
 def with_rows_asked_for(block: Sequence[CStatement], taken: set[str]) -> tuple[CStatement, ...]:
     """A block whose loops do not ask ahead with each number that they read of a row, but for the row's lines before they begin.
 
-    Rows that follow one another in memory are one. What a loop does not read in order is not asked for any more: hardware would be asked
-    for the same lines again and again. ``taken`` are the names that loops may not have.
+    Rows that follow one another in memory are one. What no loop reads in order is not asked for at all: the same lines would be asked for
+    again and again. ``taken`` are the names that loops may not have.
     """
     return tuple(_asked(block, taken))
 
@@ -69,7 +69,8 @@ class _Row:
 
     operation: VectorOperation
     array: Expression
-    terms: frozenset[tuple[Expression, int]]
+    terms: tuple[tuple[Expression, int], ...]
+    """Of the place in the array, in the order of the text, which is the same in each process."""
     start: int
     length: int
 
@@ -91,7 +92,7 @@ def _rows(loop: Loop) -> list[_Row]:
         if not 0 < step <= _elements_of_a_line(part.operation) or variables(index.expression) & (inside | {loop.name}):
             return []
         start, length = index.constant + step * loop.first, step * (loop.last - loop.first) + 1
-        found.append(_Row(part.operation, place.aggregate, frozenset(index.terms.items()), start, length))
+        found.append(_Row(part.operation, place.aggregate, tuple(index.terms.items()), start, length))
     return found
 
 
@@ -99,13 +100,18 @@ def _together(rows: Sequence[_Row]) -> list[_Row]:
     """Rows of which those that follow one another, or overlap, are one, in the order in which loads ask for them."""
     result: list[_Row] = []
     for row in sorted(dict.fromkeys(rows), key=lambda row: row.start):
-        before = next((i for i, r in enumerate(result) if replace(row, start=r.start, length=r.length) == r), None)
+        before = next((i for i, r in enumerate(result) if _is_beside(row, r)), None)
         if before is None or row.start > result[before].start + result[before].length:
             result.append(row)
             continue
         end = max(result[before].start + result[before].length, row.start + row.length)
         result[before] = replace(result[before], length=end - result[before].start)
     return result
+
+
+def _is_beside(row: _Row, other: _Row) -> bool:
+    """Whether rows lie a known number of elements apart."""
+    return (row.operation, row.array, dict(row.terms)) == (other.operation, other.array, dict(other.terms))
 
 
 def _asking(row: _Row, taken: set[str]) -> CStatement:

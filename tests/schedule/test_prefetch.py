@@ -209,6 +209,9 @@ def test_rows_are_asked_for_before_the_loop_that_reads_them() -> None:
     assert [line.partition(":")[0] for line in lines] == ["line < 2"] * 4  # half of each of four rows
     turned = ff.cascade(["Z[m,n] = A[k,m] * B[k,n]"], sizes={"M": 24, "N": 8, "K": 40})
     assert asking_first(turned, four) == []  # each number of a column is on a line of its own: it would be asked for as it is read
+    blocks = Schedule((*four.steps[:-1], Split(ref("Z.m/0"), 2), four.steps[-1]))
+    (line,) = asking_first(product(16, 40, 8), blocks)
+    assert line.endswith("(A[at_m_1 + 16 * line])")  # a name that they share with the loads, in each process
 
 
 def test_rows_side_by_side_are_asked_for() -> None:
