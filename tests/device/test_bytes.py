@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.device.catalogue import target
 from feinsum_fuse.device.checking.array_traffic import traffic
+from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.steps.block_steps import Tensorize
 
 SIZES = {"M": 13, "N": 37, "K": 21}
@@ -73,3 +76,16 @@ def test_traffic_of_words() -> None:
     program = ff.compile(ff.spec(cascade))
     assert "vstorewords" in program.source
     assert traffic(program.kernel)["B"].read_bytes == 20 * 64
+
+
+@pytest.mark.parametrize("left", ["int8", "uint8"])
+@pytest.mark.parametrize("right", ["int8", "uint8"])
+def test_ends_of_both_types_by_each_compiler(left: str, right: str, processor: cl.Device) -> None:
+    """Also by those that do not say what instructions they have, whose text is another one."""
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 14, "N": 37, "K": 23}, dtypes={"A": left, "B": right, "Z": "int32"})
+    generator = np.random.default_rng(3)
+    ends = {"int8": [-128, -1, 0, 127], "uint8": [0, 1, 128, 255]}
+    inputs = {name: generator.choice(ends[t], cascade.fixed_shape(name)).astype(t) for name, t in (("A", left), ("B", right))}
+    program = ff.compile(default_spec(cascade, target=target(processor)), processor)
+    assert "product_" in program.source
+    np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])

@@ -3,7 +3,8 @@
 The compiler's preprocessor says which instructions it may use, so that one text is right everywhere. On x86 ``vpdpbusd`` adds up four
 products of unsigned by signed bytes (Intel SDM, volume 2, VPDPBUSD). Where both factors are signed, ``a * b = (a + 128) * b - 128 * b``:
 the sums of ``b`` are taken beside the products, once for all rows. Other devices may have ``cl_khr_integer_dot_product``, whose packed
-functions take either sign. Without both ``pmaddwd`` adds up pairs of products of 16 bits, exactly.
+functions take either sign. Without both ``pmaddwd`` adds up pairs of products of 16 bits, exactly, and where the compiler does not say that
+it has it, products of 32 bits are added up.
 """
 
 from __future__ import annotations
@@ -200,10 +201,15 @@ def _dots(left: str, right: str, lanes: int) -> str:
     if lanes == max(_SUFFIXES):
         half = f"{left}_{right}_int{lanes // 2}"
         otherwise = f"""#define whole_{name} 0
+#if ({PACKED}) || (defined(__clang__) && {_PAIRS[lanes // 2]})
 #define offset_{name} offset_{half}
 #define left_{name}(x, sign) (({vector})(left_{half}((x).lo, (sign).lo), left_{half}((x).hi, (sign).hi)))
 #define sums_{name}(sum, y) (({vector})(sums_{half}((sum).lo, (y).lo), sums_{half}((sum).hi, (y).hi)))
-#define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))"""
+#define dots_{name}(sum, x, y) (({vector})(dots_{half}((sum).lo, (x).lo, (y).lo), dots_{half}((sum).hi, (x).hi, (y).hi)))
+#else
+#define left_{name}(x, sign) (x)
+{_by_lanes(left, right, lanes)}
+#endif"""
     else:
         otherwise = f"""#define whole_{name} 0
 #define left_{name}(x, sign) (x)
@@ -239,15 +245,9 @@ static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y) {{ retu
 
 def _by_pairs(left: str, right: str, lanes: int) -> str:
     """Four products of bytes as twice two products of 16 bits."""
+    if lanes not in _PAIRS:
+        return _by_lanes(left, right, lanes)
     vector, name, halves = f"int{lanes}", f"{left}_{right}_int{lanes}", f"short{2 * lanes}"
-    pairs = f"""#define pairs_{vector}(x, y) (convert_{vector}((x).even) * convert_{vector}((y).even) \
-  + convert_{vector}((x).odd) * convert_{vector}((y).odd))"""
-    if lanes in _PAIRS:
-        pairs = f"""#if defined(__clang__) && {_PAIRS[lanes]}
-#define pairs_{vector}(x, y) __builtin_ia32_pmaddwd{_SUFFIXES[lanes]}(x, y)
-#else
-{pairs}
-#endif"""
     cut = {
         "char": (f"as_{halves}({{0}}) << (short)8 >> (short)8", f"as_{halves}({{0}}) >> (short)8"),
         "uchar": (f"as_{halves}({{0}}) & (short)255", f"as_{halves}(as_u{halves}({{0}}) >> (ushort)8)"),
@@ -255,15 +255,33 @@ def _by_pairs(left: str, right: str, lanes: int) -> str:
     lines = "\n".join(
         f"  {halves} const {one}{k} = {cut[kind][k].format(one)};" for one, kind in (("x", left), ("y", right)) for k in range(2)
     )
-    return f"""#ifndef pairs_{vector}
-{pairs}
-#endif
+    pairs = " + ".join(f"__builtin_ia32_pmaddwd{_SUFFIXES[lanes]}(x{k}, y{k})" for k in range(2))
+    return f"""#if defined(__clang__) && {_PAIRS[lanes]}
 #define offset_{name} 0
 #define sums_{name}(sum, y) (sum)
 static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y)
 {{
 {lines}
-  return sum + pairs_{vector}(x0, y0) + pairs_{vector}(x1, y1);
+  return sum + {pairs};
+}}
+#else
+{_by_lanes(left, right, lanes)}
+#endif"""
+
+
+def _by_lanes(left: str, right: str, lanes: int) -> str:
+    """Four products of bytes of words as numbers of 32 bits, in place: nothing is moved from lane to lane."""
+    vector, name = f"int{lanes}", f"{left}_{right}_int{lanes}"
+    cut = {
+        "char": [*(f"({{0}} << {24 - 8 * k} >> 24)" for k in range(FOUR - 1)), "({0} >> 24)"],
+        "uchar": ["({0} & 255)", *(f"({{0}} >> {8 * k} & 255)" for k in range(1, FOUR))],
+    }
+    products = " + ".join(f"{cut[left][k].format('x')} * {cut[right][k].format('y')}" for k in range(FOUR))
+    return f"""#define offset_{name} 0
+#define sums_{name}(sum, y) (sum)
+static inline {vector} dots_{name}({vector} sum, {vector} x, {vector} y)
+{{
+  return sum + {products};
 }}"""
 
 
