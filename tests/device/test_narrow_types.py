@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.lowering.lowering import lower
+from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.family import type_of_lanes
+from feinsum_fuse.mappings.random import random_mappings
+from feinsum_fuse.schedule.target import ANY_DEVICE
+
+from ..schedule.runs import run
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 LINES = (
@@ -88,3 +95,17 @@ def test_sums_in_another_type_than_products_have_no_lanes() -> None:
     """Each product is rounded before it is added: vectors would be converted on the way."""
     types = {"Z": "int8", "Other": "float32"}
     assert type_of_lanes(ff.cascade(["Z[m] = round(A[m,k] * 10)"], sizes={"M": 5, "K": 37}, dtypes=types)) is None
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_what_is_added_up_where_it_lies_is_converted_on_the_way(dtype: str) -> None:
+    """Without sums in registers each product is, in a type that is longer than what it is added to: no mapping that is drawn is refused."""
+    cascade = ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": 130, "N": 13, "K": 16}, dtypes={"All": dtype})
+    bare = default_spec(cascade, target=ANY_DEVICE).replace(mapping=None)
+    drawn = [lower(spec, target=ANY_DEVICE) for spec in random_mappings(bare, 24, 7, target=ANY_DEVICE)]
+    texts = [executable(schedule.apply(cascade.kernel())).source.partition("__kernel")[2] for schedule in drawn]
+    in_place = [schedule for schedule, text in zip(drawn, texts, strict=True) if "vconvert_int" in text and "Z_private" not in text]
+    inputs = inputs_of(cascade)
+    for schedule in in_place[:2]:
+        np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+    assert in_place

@@ -76,16 +76,19 @@ class VectorWriter:
         """Whether the lanes that count are the first ones."""
 
     def _computed_type(self) -> str:
-        """The type that the value has before it is stored: of one that is no sum, that of what is converted."""
+        """The type that the value has before it is stored: that of what is converted, of sums of whole numbers a longer one."""
         s, converted = self.statement, self._unconverted(self.statement.value)
         usual = computed_in(self.stored_type)
-        if s.reduce is not None or usual != self.stored_type or kind_of(usual) == "c":
+        is_whole = s.reduce is not None and kind_of(usual) in "iu"
+        if (s.reduce is not None and not is_whole) or usual != self.stored_type or kind_of(usual) == "c":
             return usual
         types = {operand_name(k): self.nest.dtype_of(place.source) for k, place in enumerate(s.operands)}
-        if converted is s.value and not (isinstance(converted, Variable) and converted.name in types):
+        if not is_whole and converted is s.value and not (isinstance(converted, Variable) and converted.name in types):
             return usual
         found = computed_types(converted, types)
-        return found.pop() if len(found) == 1 else usual
+        computed = found.pop() if len(found) == 1 else usual
+        is_longer = kind_of(computed) in "iu" and np.dtype(computed).itemsize > np.dtype(usual).itemsize
+        return computed if not is_whole or is_longer else usual
 
     def _unconverted(self, value: Expression) -> Expression:
         """What a value is before it becomes one of the type that is stored; of one that is chosen, what both are."""
