@@ -415,6 +415,7 @@ def _masks(operation: VectorOperation) -> str:
 
 
 def _zero(operation: VectorOperation) -> str:
+    """What elements that are not there are."""
     return "0.0f" if operation.element == "float" else "0"
 
 
