@@ -1,4 +1,4 @@
-"""The sizes of sets I to W, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to X, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -158,6 +158,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "regret_matching": {"B": (6000, 30000), "A": (10, 40), "C": (10, 40)},
         "shrinkage_step": {"M": (100, 400), "K": (150, 600), "B": (30, 120)},
         "membrane_step": {"B": (60, 240), "N": (600, 2400)},
+    },
+    2626: {
+        "reaction_rates": {"B": (300, 2000), "R": (30, 120), "S": (10, 40)},
+        "epidemic_step": {"B": (60, 240), "I": (100, 500)},
+        "blend_skinning": {"V": (3000, 20000), "B": (16, 64)},
+        "polyphase_bank": {"T": (150, 800), "P": (4, 12), "N": (32, 128)},
+        "fuzzy_means": {"N": (4000, 20000), "K": (8, 40), "F": (4, 24)},
+        "block_denoising": {"B": (500, 4000)},
+        "median_filter": {"Y": (200, 900), "X": (200, 900)},
+        "contrastive_step": {"B": (40, 160), "I": (80, 300), "J": (60, 240)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
