@@ -15,12 +15,14 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.executable import Executable
 from feinsum_fuse.codegen.generation import OPTIONS
 from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.program.instruction_mix import machine_loops, mix_table
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, context_of, queue_of
 from feinsum_fuse.device.runtime.pocl_functions import built
 from feinsum_fuse.formats.language.functions import FUNCTIONS
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.definitions import anywhere, own_function
 from feinsum_fuse.schedule.target import ANY_DEVICE, POCL
+from tests.device.test_instruction_mix import READABLE
 from tests.device.test_quirks import written
 from tests.sweeps import SLOW
 
@@ -309,3 +311,12 @@ def test_powers_of_kernels() -> None:
     program = ff.compile(spec)
     inputs = {name: np.random.default_rng(1).uniform(0.1, 4, 77).astype(np.float32) for name in "AB"}
     np.testing.assert_allclose(program(**inputs)["Z"], program.cascade.reference(**inputs)["Z"], rtol=1e-6)
+
+
+@pytest.mark.skipif(not READABLE, reason="no machine code to be read")
+def test_turns_are_no_calls() -> None:
+    """What numbers beyond some turns need is long, and made calls of what it was a part of: all registers passed memory around them."""
+    text = "Z[m] = V[k] * (G[m, k] * cos(T[m] - S[k]) + B[m, k] * sin(T[m] - S[k]))"
+    program = ff.compile(ff.cascade(text, sizes={"M": 512, "K": 512}))
+    found = machine_loops(program.executable, program.device)
+    assert any(loop.multiply_adds and not loop.calls for loop in found), mix_table(found)

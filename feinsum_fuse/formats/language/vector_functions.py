@@ -1,9 +1,10 @@
 """Functions of float32 in OpenCL C on whole vectors: for devices whose own are slow on them, or wrong.
 
 ``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function, ``EACH(f)`` for the vector of the
-device's ``f`` of each lane of ``x``, ``ANY(x)`` for whether a comparison holds in a lane. The polynomials were fitted to the
-largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after another. The slow tests hold every
-float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none are as in C.
+device's ``f`` of each lane of ``x``, ``ANY(x)`` for whether a comparison holds in a lane, ``RARELY(x)`` for what mostly does not. The
+polynomials were fitted to the largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after
+another. The slow tests hold every float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none
+are as in C.
 """
 
 from __future__ import annotations
@@ -125,12 +126,13 @@ static inline VECTOR NAME(VECTOR x)
 """Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
 
 _TURNED = """
+/* Where the halves of a turn are more than what is told apart below, and where there is no number. Written out: PoCL compiles loops under
+   conditions that work-items disagree on wrongly. Never a part of what follows, of which compilers would make calls. */
+static __attribute__((noinline)) VECTOR NAME_beyond(VECTOR x) {{ return EACH({function}); }}
 static inline VECTOR NAME(VECTOR x)
 {{
-  /* Beyond, and where there is no number, the halves of a turn are more than what follows tells apart. Written out: PoCL compiles loops
-     under conditions that work-items disagree on wrongly. */
   INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f);
-  if (ANY(beyond)) return EACH({function});
+  if (RARELY(ANY(beyond))) return NAME_beyond(x);
 {halves}
   VECTOR r = x - k * 3.141357422f - k * 2.352297306e-4f - k * 1.983607945e-09f - k * 5.792147903e-13f, square = r * r;
   VECTOR p = 2.606081807e-6f;
