@@ -28,6 +28,8 @@ SPILLED_COLUMNS = 3
 """Vectors of the register tile of too many sums that a calibration measures: one row's number is held beside them."""
 ENTRY_OPERATIONS = 10
 """Around a loop: where it begins in each array, its first and last values, and the loop outside. Eight to 14 in what PoCL makes of five."""
+SHORT_COPY = 3
+"""Iterations at the most of a loop of known length of whose copies compilers make no vectors: the shortest have four numbers of 32 bits."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 LOST_BETWEEN_RUNS = "last_cache_lost_"

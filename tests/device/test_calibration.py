@@ -68,7 +68,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     operations = ["load", "store", "pack", "memory_chain", "vector_memory_chain", "vector_memory_update"]
     operations += ["exp_vector", "exp_half_vector", "max_scalar", "max_chain_vector", "mixed_addition", "addition_latency", "split_load"]
     operations += ["split_store", "narrow_store", "narrow_load", "narrow_multiply_add", "crowded_line", "crowded_set_line"]
-    operations += ["scattered", "forwarded", "issue"]
+    operations += ["scattered", "forwarded", "issue", "short_copy"]
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)
     assert all(1e7 < variables[f"multiply_adds_{dtype}"] < 1e15 for dtype in ("float32", "float64"))
 

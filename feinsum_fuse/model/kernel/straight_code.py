@@ -17,9 +17,10 @@ from ...schedule.kept_property import kept_property
 from ...schedule.loop_trips import average_trips
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest
-from ..processor import ENTRY_OPERATIONS, SPILLED_COLUMNS
+from ..processor import SPILLED_COLUMNS
 from .basic_blocks import BasicBlock, CodeLine, stride
 from .compiler.group_indices import are_left_alone
+from .compiler.issued import issuing_seconds
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
@@ -122,8 +123,7 @@ class Straight:
     @kept_property
     def _issuing(self) -> float:
         """Seconds in which all operations of an entry are issued, those around a loop among them."""
-        around = ENTRY_OPERATIONS if self.block.is_loop else 0.0
-        return (self.block.trips * self.operations + around) * self.machine.seconds("issue")
+        return issuing_seconds(self.machine, self.block, self.operations, vectorised=self.vectorised)
 
     @property
     def _scattered(self) -> float:
