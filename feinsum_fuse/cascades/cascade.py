@@ -87,6 +87,12 @@ class Cascade(EinsumSequence):
             expect(name, TEXT, "the name of an Einsum or a variable", CascadeError)
         return Triangle(einsum, first, second).apply(self)
 
+    def scan(self, einsum: str, block: int) -> Cascade:
+        """The cascade with a reduction that ends at a diagonal in blocks: :class:`feinsum_fuse.cascades.scanning.Scan`."""
+        from .scanning import Scan
+
+        return Scan(einsum, block).apply(self)
+
     def pack(self, einsum: str, operand: int, variables: Sequence[str]) -> Cascade:
         """The cascade with a copy of an operand in another order: :class:`feinsum_fuse.cascades.rewriting.packing.Pack`."""
         from .rewriting.packing import Pack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from pymbolic import primitives as p
@@ -53,6 +54,58 @@ def kept_triangle(expression: Expression) -> tuple[str, str] | None:
         return None
     small, large = (cast(p.Variable, side).name for side in (sides if operator[0] == "<" else sides[::-1]))
     return small, large
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """``where(inner <= outer, value, otherwise)``, or with another operator."""
+
+    inner: str
+    operator: str
+    outer: str
+    value: Expression
+    otherwise: float | int
+
+    @property
+    def ends(self) -> bool:
+        """Whether ``inner`` ends at ``outer``; else it begins there."""
+        return self.operator[0] == "<"
+
+    @property
+    def turned(self) -> Diagonal:
+        """The same, the other variable first."""
+        operator = (">" if self.ends else "<") + self.operator[1:]
+        return Diagonal(self.outer, operator, self.inner, self.value, self.otherwise)
+
+
+def cut_by_diagonal(expression: Expression) -> Diagonal | None:
+    """The parts of a map like ``where(inner <= outer, x, 0)``, of which 0 may have further factors; ``None`` for another map."""
+    factors = list(expression.children) if isinstance(expression, p.Product) else [expression]
+    found = [(k, parts) for k, factor in enumerate(factors) if (parts := _choice(factor)) is not None]
+    if len(found) != 1:
+        return None
+    ((position, (condition, value, otherwise)),) = found
+    if not isinstance(condition, p.Comparison) or condition.operator not in ("<", "<=", ">", ">="):
+        return None
+    inner, outer = condition.left, condition.right
+    if not isinstance(inner, p.Variable) or not isinstance(outer, p.Variable) or not isinstance(otherwise, int | float):
+        return None
+    if len(factors) > 1:
+        if otherwise != 0:
+            return None
+        factors[position] = value
+        value = p.Product(tuple(factors))
+    return Diagonal(inner.name, condition.operator, outer.name, value, otherwise)
+
+
+def _choice(expression: Expression) -> tuple[Expression, Expression, Expression] | None:
+    """A choice's condition and both values."""
+    if isinstance(expression, p.If):
+        return expression.condition, expression.then, expression.else_
+    if isinstance(expression, p.Call) and expression.function == var("where") and len(expression.parameters) == 3:
+        condition, value, otherwise = expression.parameters
+        return condition, value, otherwise
+    return None
 
 
 MOST_OPERATIONS = 20_000

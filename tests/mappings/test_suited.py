@@ -14,6 +14,7 @@ from feinsum_fuse.cascades.rewriting.packing import Pack, Unpack
 from feinsum_fuse.cascades.rewriting.rewriting import rewritings_from_json, rewritings_to_json
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.cascades.rewriting.triangle import Triangle
+from feinsum_fuse.cascades.scanning import Scan
 from feinsum_fuse.cascades.sequence import Rewriting
 from feinsum_fuse.formats.mapping import Compute, Sequential, Spatial, Temporal
 from feinsum_fuse.mappings.choices import Given
@@ -152,6 +153,22 @@ def test_outputs_that_are_moved_in_place_of_operands(line: str, sizes: dict[str,
 )
 def test_half_of_symmetric_outputs(line: str, sizes: dict[str, int], rewritings: list[Rewriting]) -> None:
     assert list(suited(ff.cascade([line], sizes=sizes)).rewritings) == rewritings
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "block"),
+    [
+        ("Z[m, j] = where(k <= j, X[m, K: k], 0)", 512, 8),  # whole vectors of the neutral target
+        ("Z[m, j] = where(k <= j, X[m, K: k], 0)", 20000, 32),
+        ("Z[j, m] = where(k < j, X[K: k, m], 0)", 500, 8),
+        ("Z[m, j] = max(where(k >= j, X[m, K: k], -inf))", 500, 8),
+        ("Z[m, j] = where(k <= j, X[m, K: k], 0)", 16, None),  # too few operations are saved
+        ("Z[m, j] = where(k <= j, X[m, K: k] * Y[j], 0)", 512, None),  # what is added up depends on j
+    ],
+)
+def test_sums_that_end_at_a_diagonal_are_taken_in_blocks(line: str, size: int, block: int | None) -> None:
+    found = suited(ff.cascade([line], sizes={"M": 20, "J": size, "K": size})).rewritings
+    assert [rewriting for rewriting in found if isinstance(rewriting, Scan)] == ([] if block is None else [Scan("Z", block)])
 
 
 def test_three_factors_are_contracted_pairwise() -> None:

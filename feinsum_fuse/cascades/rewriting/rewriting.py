@@ -14,6 +14,7 @@ from ...formats.validation.adapter import Adapter, Kinds
 from ..four_bits import InFourBits
 from ..gathering import Gather, GatherSteps
 from ..joining import Join
+from ..scanning import Scan
 from ..sequence import AnyCascade, Rewriting
 from .batching import Batch, Unbatch
 from .contraction_order import ContractionOrder
@@ -28,7 +29,7 @@ from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
     *(Batch, ContractionOrder, ExpandSoftmax, Gather, GatherSteps, InFourBits, Interleave, Join, OnePass, Online, Pack, Recompute),
-    *(Share, SplitReduction, Triangle, Unbatch, Unpack),
+    *(Scan, Share, SplitReduction, Triangle, Unbatch, Unpack),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)

@@ -26,6 +26,7 @@ from ...cascades.rewriting.online import Online
 from ...cascades.rewriting.packing import Pack, Unpack
 from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.rewriting.triangle import Triangle, symmetries
+from ...cascades.scanning import Scan, scanned
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...lowering.branch import runs_over_variables
@@ -86,6 +87,9 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     for einsum in cascade.einsums:
         windows = _windows(cascade, einsum, target)
         cascade = windows.apply(cascade) if windows is not None else cascade
+    for einsum in cascade.einsums:
+        scan = _scan(einsum, target)
+        cascade = scan.apply(cascade) if scan is not None else cascade
     for einsum in cascade.einsums:
         split = _split(cascade, einsum, target)
         cascade = split.apply(cascade) if split is not None else cascade
@@ -326,6 +330,26 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _scan(einsum: Einsum, target: Target) -> Scan | None:
+    """The blocks in which to take a reduction that ends or begins at a diagonal, if that takes few enough operations.
+
+    Half of a block for each element, half of the blocks for each block, and both are added, which is written, read and written again. Lanes
+    along the axis are whole in each block.
+    """
+    found = scanned(einsum)
+    if isinstance(found, str) or target.lanes_are_items:
+        return None
+    size, lanes = einsum.sizes[found.outer], target.lanes(einsum.accumulate)
+    assert isinstance(size, int)
+    costs: dict[int, float] = {}
+    block = lanes if einsum.output.indices[-1].bare == found.outer else 2
+    while block < size:
+        costs[block] = size * block / 2 + (-(-size // block)) ** 2 / 2 + 3 * size
+        block *= 2
+    best = min(costs, key=lambda block: costs[block], default=0)
+    return Scan(einsum.name, best) if best and FEWER * costs[best] <= size * size / 2 else None
 
 
 def _windows(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
