@@ -80,7 +80,7 @@ SHORT_LOOPS = 64
 """Sums of two loops over two elements, one in the other, each multiplied and stored."""
 SHORT_OPERATIONS = 2 * (2 * 4 + ENTRY_OPERATIONS) + ENTRY_OPERATIONS + 5
 """Operations of one of these, as the model counts them."""
-COPIED = 128
+COPIED_NUMBERS = 128
 """Blocks of so many rows and columns as a short copy has, each of whose elements goes to a row of its own."""
 CHAIN = 160
 """Additions that wait for one another before a sum begins that waits for none of them, each of a value that is loaded, as in kernels."""
@@ -142,7 +142,7 @@ _BODIES = {
     "short": "for (int i = 0; i < n; ++i) { REAL s = 0; for (int j = 0; j < 2; ++j)"
     " for (int k = 0; k < 2; ++k) s += p[i * 16 + 128 * j + k]; q[i * 16] = s * p[i]; }",
     "short_copy": f"for (int i = 0; i < n; ++i) for (int j = 0; j < {SHORT_COPY}; ++j) for (int k = 0; k < {SHORT_COPY}; ++k)"
-    f" q[i + (j * {SHORT_COPY} + k) * {COPIED}] = p[(i * {SHORT_COPY} + j) * {SHORT_COPY} + k];",
+    f" q[i + (j * {SHORT_COPY} + k) * {COPIED_NUMBERS}] = p[(i * {SHORT_COPY} + j) * {SHORT_COPY} + k];",
     "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
     "cut_pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(CUT_PACK(0)); a1 += (VEC)(CUT_PACK(8)); }",
@@ -193,7 +193,7 @@ class CoreBench:
             ("scattered", "scattered", APART_RESULTS, APART_RESULTS),
             ("forwarded", "forwarded", FORWARDED, FORWARDED),
             ("issue", "short", SHORT_LOOPS, SHORT_LOOPS * SHORT_OPERATIONS),
-            ("short_copy", "short_copy", COPIED, COPIED * SHORT_COPY**2),
+            ("short_copy", "short_copy", COPIED_NUMBERS, COPIED_NUMBERS * SHORT_COPY**2),
         ):
             yield name, self.bench.probe(core, f"probe_{kernel}", 1, n, work, BYTES)
         if self.bench.lanes > EMPTY + 1:
