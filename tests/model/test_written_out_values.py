@@ -58,3 +58,19 @@ def test_sums_of_a_tile_stay_scalars_where_neighbours_are_not_joined() -> None:
     )
     assert seconds(tile, **slow) == pytest.approx(256 * 2 * SLOW, rel=0.1)
     assert seconds(tile, **slow, neighbour_times=4.6) == pytest.approx(256 * 9 * SLOW, rel=0.1)
+
+
+@pytest.mark.parametrize(("lanes", "is_written_out"), [(8, True), (1, False)])
+def test_a_length_that_is_decided_further_out_is_known(lanes: int, is_written_out: bool) -> None:
+    """Four vectors of sums, and one in the last tile: the code for either has them in registers. Sums of scalars wait in memory."""
+    along = "\n  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}" if lanes > 1 else ""
+    sums = mapped(
+        f"{{rank_sizes: {{N: {5 * lanes}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[n] = A[k] * B[k, n]']}}",
+        "[A, B, Z]",
+        f"- !Temporal {{rank_variable: n, tile_shape: {4 * lanes}}}\n  - !Temporal {{rank_variable: k, tile_shape: 1}}\n"
+        f"  - !Temporal {{rank_variable: n, tile_shape: {lanes}}}{along}",
+    )
+    slow = {"vector_memory_chain_seconds": SLOW, "memory_chain_seconds": SLOW, "launch_seconds": 1e-9, "neighbour_times": 4.6}
+    in_memory = 256 * 2 * SLOW / 2
+    assert (seconds(sums, **slow, written_out_sums=32.0) < in_memory) is is_written_out
+    assert seconds(sums, **slow, written_out_sums=1.0) > in_memory

@@ -27,17 +27,18 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
 
     every = tuple(loop for node in nest.body if isinstance(node, For) for loop in node.loops)
 
-    def copies(node: NestItem, unrolled: frozenset[str] = frozenset()) -> float:
-        """How many copies of its longest statement a node is when it is written out, inside others; infinitely many if it cannot be."""
+    def copies(node: NestItem, around: frozenset[str], unrolled: frozenset[str] = frozenset()) -> float:
+        """How many copies of its longest statement a node is when it is written out in loops of these names, inside others; infinitely many
+        if it cannot be."""
         if isinstance(node, Statement):
             return 1
-        inner = max((copies(one, unrolled | {node.name}) for one in node.body), default=1)
+        inner = max((copies(one, around, unrolled | {node.name}) for one in node.body), default=1)
         if node.binding == "vector":
             # What is stored under a condition has to be in memory; of two elements the other one is chosen.
             return math.inf if (node.extent or 1) > CHOSEN and conditional(node, every) and not _is_known(nest, node, unrolled) else inner
         is_known = node.extent is not None and not node.intrinsic and node.binding in ("loop", "unroll")
         # Of a loop that a group skips, or runs whole, the length is known; sums under such a condition stay in memory all the same.
-        is_whole = not node.limits or (not unrolled and _only_computes(node) and not conditional(node, every))
+        is_whole = not node.limits or _is_decided(node, around) or (not unrolled and _only_computes(node) and not conditional(node, every))
         return inner * node.extent if is_known and is_whole and node.extent is not None else math.inf
 
     def written(node: NestItem) -> tuple[NestItem, ...]:
@@ -46,7 +47,8 @@ def as_written_out(nest: Nest, machine: Machine) -> Nest:
         child = node.body[0]
         if not isinstance(child, For) or child.binding != "loop" or not (_goes_on(child, node) or _only_computes(child)):
             return (node,)
-        return (node.around((unrolled(child),)),) if copies(child) <= most else (node,)
+        few = copies(child, frozenset(one.name for one in node.loops)) <= most
+        return (node.around((unrolled(child),)),) if few else (node,)
 
     return nest.replace(body=rebuilt(nest.body, written))
 
@@ -59,6 +61,16 @@ def _goes_on(child: For, around: For) -> bool:
 def _only_computes(loop: For) -> bool:
     """Whether all statements of a loop compute values of maps, none of which is a sum."""
     return all(s.role == "map" and s.reduce is None for _, s in loop.points)
+
+
+def _is_decided(loop: For, around: frozenset[str]) -> bool:
+    """Whether it is decided before the loops around a loop how long it is, in one way: compilers write these once for either length. Only
+    where it computes vectors, or values of maps: sums of scalars stay in memory all the same."""
+    deciding = [{*limit.variables} - {loop.name} for limit in loop.limits]
+    is_computing = all(
+        (s.role == "map" and s.reduce is None) or any(one.binding == "vector" for one in loops) for loops, s in loop.points
+    )
+    return is_computing and len(deciding) == 1 and not deciding[0] & around
 
 
 def _is_known(nest: Nest, lane: For, unrolled: frozenset[str]) -> bool:
