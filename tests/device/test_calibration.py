@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 import shutil
 import time
 import warnings
@@ -15,7 +16,7 @@ import pytest
 from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes
 from feinsum_fuse.device.calibration.calibration import OVERLAP, SHORTLY, calibrate
-from feinsum_fuse.device.calibration.core_probes import CoreBench, written
+from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
 from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
@@ -253,3 +254,8 @@ def test_functions_take_of_a_map_what_they_were_measured_at(device: cl.Device) -
     log = text.partition("void probe_log(")[2].partition("}\n")[0]
     assert "y[i] = " in log and "x[i]" in log and "a9 = " not in log
     assert "a9 = " in text.partition("void probe_max(")[2].partition("}\n")[0], "of one instruction a map would be its stores"
+
+
+def test_indices_of_probes_are_written_as_those_of_kernels() -> None:
+    """Sums of products: compilers do not see in products of sums that iterations are neighbours."""
+    assert not [name for name, body in BODIES.items() if re.search(r"\[[^\]]*\) \*", body)]
