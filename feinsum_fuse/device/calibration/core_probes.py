@@ -148,8 +148,8 @@ BODIES = {
     "cut_pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(CUT_PACK(0)); a1 += (VEC)(CUT_PACK(8)); }",
     "lane_stores": "for (int i = 0; i < n; ++i) { VEC v = x[i] + u; LANE_STORES }",
 }
-"""Indices are sums of variables times constants, as those of kernels are: with ``(j * 3 + k) * 128`` in one PoCL's compiler makes copies that
-take 1.9 times as long."""
+"""Indices are sums of variables times constants, as those of kernels are: with ``(j * 3 + k) * 128`` in one PoCL's compiler makes copies
+that take 1.9 times as long."""
 
 
 def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]]:
