@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.cascades.reading.reader import cascade as cascade_of
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.device.timing.measurement import Measurement, time_text
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
 
 from .before import beside, written
 
@@ -260,6 +263,22 @@ def beside_before(row: Row, sizes: Mapping[str, int], device: cl.Device, checkou
     return beside(*texts, device, repeats or 30)
 
 
+def beside_tuned(row: Row, sizes: Mapping[str, int], device: cl.Device, seconds: float, repeats: int | None) -> str:
+    """Times of the default mapping, of the example's and of what a search from nothing finds, in turns; and the example's to the last."""
+    ours = {way: program_of(row, sizes, device, default=way == "default") for way in ("default", "example's")}
+    workload = cascade_of(ff.load(EXAMPLES / row.folder / "workload.yaml", variables=dict(sizes)))
+    with tempfile.TemporaryDirectory() as folder:
+        url = str(Path(folder) / "facts.sqlite3")
+        found = ff.tune(with_joined_axes(workload, target(device)), device, seconds=seconds, url=url, known=False)
+    programs = {**ours, f"tuned, {found.measured} measured": found.program}
+    texts = {program.executable.source_hash: program for program in programs.values()}
+    times = dict(zip(texts, measure_together(list(texts.values()), repeats=repeats, device=device), strict=True))
+    taken = {name: times[program.executable.source_hash] for name, program in programs.items()}
+    cells = "  ".join(f"{name} {time_text(one.median)} +- {time_text(one.spread)}" for name, one in taken.items())
+    shipped, best = taken["example's"].median, taken[next(reversed(taken))].median
+    return f"{shipped / best:5.2f}  {cells}"
+
+
 def line(row: Row, sizes: Mapping[str, int], ours: Measurement, theirs: Measurement, target: float) -> str:
     """One line of the table."""
     work = row.operations(sizes) * 1e-9
@@ -305,6 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, help="Samples of each; default: as many as fit into some seconds.")
     parser.add_argument("--unseen", action="store_true", help="Other sizes near the rows', for which no mapping was tuned.")
     parser.add_argument("--default", action="store_true", help="Use the default mapping instead of the example's.")
+    parser.add_argument("--tuned", type=float, metavar="SECONDS", help="Beside what a search of so many seconds finds, not the peers.")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="Beside another checkout's kernels instead of the peers.")
     given = parser.parse_intermixed_args(arguments)
     warnings.simplefilter("ignore")
@@ -321,6 +341,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if sizes and given.against:
             found = beside_before(row, sizes, device, given.against, given.repeats, default=given.default)
             print(f"{title(row, sizes):38}{found}", flush=True)
+        elif sizes and given.tuned:
+            print(f"{title(row, sizes):38}{beside_tuned(row, sizes, device, given.tuned, given.repeats)}", flush=True)
         elif sizes:
             result = measured(row, sizes, device, given.repeats, default=given.default)
             shown = f"{title(row, sizes):38}{result}" if isinstance(result, str) else line(row, sizes, *result, row.targets[wide])

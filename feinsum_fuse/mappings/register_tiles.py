@@ -9,7 +9,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..cascades.maps import calls_in, has_sums
+from ..cascades.maps import calls_in, has_sums, kept_triangle
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
@@ -281,7 +281,21 @@ class RegisterTile:
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
         rows = self._row_bytes(second) * down if second is not None else 0
         near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
+        cost *= self._kept_part(vectors * self.width, down, along, second)
         return cost, vectors if near else 2 * MOST_VECTORS - vectors
+
+    def _kept_part(self, across: int, down: int, along: str, second: str | None) -> float:
+        """The part of register tiles in which there is an element of the triangle that a map keeps: the others are skipped."""
+        kept = kept_triangle(self.einsum.map)
+        if kept is None or {*kept} != {along, second}:
+            return 1
+        sides = {along: across, second: down}
+        (small, step), (large, other) = ((self.einsum.sizes[v], sides[v]) for v in kept)
+        if not isinstance(small, int) or not isinstance(large, int):
+            return 1
+        firsts = -(-small // step)
+        reached = [min(firsts, (min(large, start + other) - 1) // step + 1) for start in range(0, large, other)]
+        return sum(reached) / (firsts * len(reached))
 
     def _row_bytes(self, second: str) -> int:
         """Bytes of the operands that go with one row of a register tile, over all reductions."""

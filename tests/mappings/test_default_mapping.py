@@ -299,6 +299,15 @@ def test_a_difference_takes_a_register_beside_the_sums() -> None:
     assert [(one["vectors"], one["down"]) for one in usual] == [(3, 4), (2, 4)]  # of sixteen registers twelve, and eight
 
 
+@pytest.mark.parametrize(("side", "tile"), [(192, (3, 8)), (500, (3, 8)), (6000, (4, 6))])
+def test_register_tiles_beyond_a_diagonal_cost_nothing(side: int, tile: tuple[int, int]) -> None:
+    """Of 192 x 192 tiles of four vectors by six rows compute 0.67, three by eight 0.64; of 6,000 x 6,000 hardly more than half."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    cascade = ff.cascade(["Z[m, n] = where(n <= m, A[k, m] * B[k, n], 0)"], sizes={"M": side, "N": side, "K": 2000})
+    usual = {choice.kind: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
+    assert (usual["vectors"], usual["down"]) == tile
+
+
 def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_adds_up_problems() -> None:
     """Faces are problems of their own, which the second Einsum adds up; along elements a group has its part of both operands, in rows."""
     scaled = ["T[e, f, j] = G[f, e] * U[f, e, j]", "D[e, i] = L[f, i, j] * T[e, f, j]"]
