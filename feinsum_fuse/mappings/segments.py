@@ -1,8 +1,8 @@
-"""Which rank variables of several Einsums one loop may run over, and which Einsums run well under such loops over independent rows."""
+"""Which Einsums run well under common loops over independent rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -13,61 +13,10 @@ import numpy as np
 from ..cascades.cascade import Cascade
 from ..cascades.rewriting.split_reduction import merges_parts
 from ..cascades.terms import Access, Einsum
-from ..formats.affine import Affine
-from ..formats.workload import Workload, WorkloadEinsum
+from ..formats.workload import Workload
 from ..lowering.branch import runs_over_variables
+from ..lowering.ties import extensions, touched_by
 from ..schedule.target import USED_FROM_MEMORY
-
-
-def touched_by(einsum: WorkloadEinsum, others: Iterable[WorkloadEinsum]) -> dict[str, WorkloadEinsum]:
-    """Those of the others that have a tensor in common with this one, by name."""
-    mine = {access.name for access in einsum.tensor_accesses}
-    return {other.name: other for other in others if not mine.isdisjoint(access.name for access in other.tensor_accesses)}
-
-
-def extensions(chosen: Mapping[str, str], einsum: WorkloadEinsum, touching: Mapping[str, WorkloadEinsum]) -> list[str]:
-    """The variables of an Einsum over which a loop can run that runs over the ``chosen`` ones (Einsum -> variable) of those before it.
-
-    ``touching``: those of them that have a tensor in common with it. The others are tied by name.
-    """
-    tied: dict[str, None] = {}
-    for name, variable in chosen.items():
-        if name in touching:
-            tied.update(dict.fromkeys(ties(touching[name], variable, einsum)))
-        elif variable in einsum.bounds:
-            tied[variable] = None
-    exchanging = [other for other in touching.values() if common(other, einsum)]
-    return [v for v in tied if all(v in ties(other, chosen[other.name], einsum) for other in exchanging)]
-
-
-def common(one: WorkloadEinsum, other: WorkloadEinsum) -> set[str]:
-    """Tensors that one of the two writes and the other reads."""
-    wrote = {a.name for e in (one, other) for a in e.outputs}
-    return wrote & set(one.tensors) & set(other.tensors)
-
-
-def ties(one: WorkloadEinsum, variable: str, other: WorkloadEinsum) -> list[str]:
-    """The variables of ``other`` that index the same axis of a common tensor as ``variable`` of ``one``.
-
-    Einsums that exchange no tensor are tied by name, and by the axes of what both read.
-    """
-    tensors = common(one, other) or set(one.tensors) & set(other.tensors)
-    found: list[str] = [variable] if not common(one, other) and variable in other.bounds else []
-    for mine in one.tensor_accesses:
-        for theirs in other.tensor_accesses:
-            if mine.name != theirs.name or mine.name not in tensors:
-                continue
-            for rank, index in mine.projection.items():
-                if index.bare == variable and theirs.projection[rank].terms:
-                    found.append(theirs.projection[rank].bare or _moving(other, theirs.projection[rank]))
-    return list(dict.fromkeys(found))
-
-
-def _moving(einsum: WorkloadEinsum, index: Affine) -> str:
-    """The variable that moves a window: one of the output if there is one; the others stay inside it."""
-    kept = {v for access in einsum.outputs for v in access.rank_variables}
-    return max(index.terms, key=lambda term: (term[0] in kept, abs(term[1])))[0]
-
 
 RowVariables = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
@@ -86,6 +35,8 @@ ROW_PARTS = 8
 """Parts of a tile of rows by which it is made shorter; fewer rows are one group, since all groups would read what rows share."""
 KERNEL_POINTS = 16 * GROUP_POINTS
 """Points of each core that pay for a kernel: a core's copies are worth one from as many operations on (``COPIED`` of ``forms.suited``)."""
+PIECES = 4
+"""Times as many points as pay for a group's start, and as those before it, an Einsum has whose rows are written whole by its own kernel."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -426,6 +377,7 @@ def segments(
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
             apart = _leaves_too_few(segment, longer, groups) or (following and _is_better_apart(segment, longer, following, budget))
             apart = apart or _idles(segment, longer, units, near, budget)
+            apart = apart or _writes_pieces(segment, longer, near, budget)
             if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer
                 continue
@@ -456,6 +408,20 @@ def _idles(segment: Segment, longer: Segment, units: int, near: int, held: int) 
         return False
     parts = (segment, Segment.of(segment.around, longer.einsums[-1]))
     return longer.least_points(units, near, held) - sum(part.least_points(units, near, held) for part in parts) >= KERNEL_POINTS
+
+
+def _writes_pieces(segment: Segment, longer: Segment, near: int, held: int) -> bool:
+    """Whether an Einsum that sums up nothing would be cut along an axis inside its rows: these are written from end to end by a kernel of
+    its own. What comes before is little beside it, and stays near until then.
+    """
+    last, around, points = longer.einsums[-1], segment.around, longer.einsums[-1].box_points
+    if last.reduces or not last.output_variables or points < PIECES * around.group_points or segment.points * PIECES > points:
+        return False
+    if sum(around.tensor_bytes(tensor) for tensor in segment.written) > held:
+        return False
+    rows, shared = last.output_variables[0], {loop.rows[last.name] for loop in longer.loops}
+    row_bytes = around.tensor_bytes(last.output.tensor) // longer.around.cascade.fixed_shape(last.output.tensor)[0]
+    return row_bytes <= near and rows not in shared and any(loop.rows[last.name] == rows for loop in Segment.of(around, last).loops)
 
 
 def _groups(segment: Segment, rows: RowVariables) -> int:
