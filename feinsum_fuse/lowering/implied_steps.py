@@ -18,6 +18,7 @@ from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.intrinsics.function_intrinsic import FunctionIntrinsic
 from ..schedule.intrinsics.function_matching import pays
+from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
 from ..schedule.kernel.writing import FULLY_UNROLLED
@@ -282,12 +283,12 @@ def rounded_up(nest: Nest, target: Target) -> Iterator[RoundUp]:
             nest = after
 
 
-def tensorized(nest: Nest) -> Iterator[Step]:
+def tensorized(nest: Nest, target: Target) -> Iterator[Step]:
     """Steps that let an intrinsic compute the largest block of each Einsum for which one is usual."""
     for above, statement in nest.points:
         types = tuple(nest.dtype_of(place.source) for place in (statement.target, *statement.operands))
         for intrinsic in intrinsics().values():
-            if not intrinsic.is_usual or not intrinsic.takes(types):
+            if not intrinsic.is_usual or not intrinsic.takes(types) or (intrinsic is DOT_PRODUCT and not target.adds_words(types)):
                 continue
             for loop in above:
                 steps: list[Step] = [Blockize(loop.refs[0]), Tensorize(loop.refs[0], intrinsic.key)] if loop.refs else []

@@ -176,7 +176,7 @@ class Lowering:
         made.add([*in_pieces(made.nest, target)])
         made.add([*rounded_up(made.nest, target)])
         made.add([*unrolled(made.nest)])
-        made.add([*tensorized(made.nest)])
+        made.add([*tensorized(made.nest, target)])
         made.add([*asked_ahead(made.nest, target)])
         check_limits(made.nest, target.limits)
         return Schedule.leading_to(made.nest, self.start.kernel, tuple(made.steps))

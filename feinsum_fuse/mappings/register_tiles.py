@@ -14,7 +14,6 @@ from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
 from ..number_types import kind_of
-from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.target import USED_FROM_MEMORY
 from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
@@ -71,7 +70,7 @@ class RegisterTile:
             part = self.registers // (4 if self.on_items else 2)
         self.accumulators = max(1, min(part, self.most))
         types = tuple(branch.segment.cascade.tensors[access.tensor].dtype for access in einsum.operands)
-        self.adds_words = (einsum.accumulate, *types) in DOT_PRODUCT.types
+        self.adds_words = branch.plan.target.adds_words((einsum.accumulate, *types))
         """Whether one instruction may add up several products, which are of bytes."""
         self.flips = self.adds_words and len(set(types)) == 1
         """Whether dot products of bytes are of one sign, so that the right operand's bytes are summed up beside them for each vector."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .intrinsics.intrinsic import DOT_PRODUCT
+
 LEAST_GROUPS = 16
 """Work-groups that share large work also where there are few cores, which others may be using, too."""
 GROUPS_A_UNIT = 4
@@ -61,6 +63,10 @@ class Quirks:
     """Functions on vectors are calls around which registers are saved, are computed lane by lane, or take longer than ours: those of
     float32 and float64 are taken from :mod:`feinsum_fuse.formats.language.vector_functions` and ``double_functions`` as far as these have
     them.
+    """
+    unknown_instructions: bool = False
+    """The compiler does not say which instructions it may use, and finds none for products of words of four bytes: bytes are multiplied one
+    by one, as other short whole numbers are.
     """
     slow_powers: bool = False
     """``pow`` on vectors of float32 is computed lane by lane: it is taken from there, too."""
@@ -144,6 +150,10 @@ class Target:
         """How many elements of a NumPy type one vector register holds, of what the language can name; at least 1."""
         return max(1, min(self.longest(dtype), self.vector_bytes // np.dtype(dtype).itemsize))
 
+    def adds_words(self, types: tuple[str, ...]) -> bool:
+        """Whether one instruction may add up several products: of an output and operands of these types, and if the compiler has it."""
+        return DOT_PRODUCT.takes(types) and not self.quirks.unknown_instructions
+
     def longest(self, dtype: str) -> int:
         """How many elements of a NumPy type the language's longest vector has: a complex number takes two."""
         return max(1, self.widest_vector // (2 if np.dtype(dtype).kind == "c" else 1))
@@ -166,7 +176,7 @@ POCL = Quirks(
     half_written_cache=True,
 )
 """What PoCL 3.0 gets wrong."""
-INTEL = Quirks(slow_vector_loads=True, slow_vector_parts=True, slow_functions=True)
+INTEL = Quirks(slow_vector_loads=True, slow_vector_parts=True, slow_functions=True, unknown_instructions=True)
 """Of Intel's runtime for processors: a product of 512 x 512 x 512 takes 3.5 ms with ``vload8``, 2.3 ms without. Its functions on whole
 registers of AVX-512 take 1.2 (``exp``) to 4.3 times (``tanh`` of float64) as long as ours, 2.7 times for ``erf`` of float32."""
 RUSTICL = Quirks(private_on_stack=True)

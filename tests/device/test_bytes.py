@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
-from feinsum_fuse.device.catalogue import target
+from feinsum_fuse.cascades.rewriting.interleaving import Interleave
+from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.checking.array_traffic import traffic
+from feinsum_fuse.device.program.building import build
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.steps.block_steps import Tensorize
+from feinsum_fuse.schedule.target import POCL
 
 SIZES = {"M": 13, "N": 37, "K": 21}
 TYPES = {"A": "int8", "B": "uint8", "Z": "int32"}
@@ -28,6 +34,19 @@ def test_sums_of_bytes(text: str, is_product: bool) -> None:
     generator = np.random.default_rng(3)
     inputs = {"A": generator.choice([-128, -1, 0, 127], cascade.fixed_shape("A")).astype(np.int8)}
     inputs["B"] = generator.choice([0, 1, 128, 255], cascade.fixed_shape("B")).astype(np.uint8)
+    np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
+@pytest.mark.parametrize("sizes", [SIZES, {"M": 70, "N": 107, "K": 139}], ids=str)
+def test_products_are_of_numbers_where_the_compiler_finds_no_instruction(sizes: dict[str, int]) -> None:
+    to = replace(target(find_device("pocl")), quirks=replace(POCL, unknown_instructions=True))
+    cascade = suited(ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes=sizes, dtypes={**TYPES, "B": "int8"}), to)
+    assert Interleave not in map(type, cascade.rewritings)
+    schedule = ff.lower(default_spec(cascade, target=to), target=to)
+    assert Tensorize not in map(type, schedule.steps)
+    program = build(cascade, schedule, find_device("pocl"))
+    assert "vconvert_int" in program.source
+    inputs = {name: np.random.default_rng(3).choice([-128, -1, 0, 127], cascade.fixed_shape(name)).astype(np.int8) for name in "AB"}
     np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
@@ -86,6 +105,8 @@ def test_ends_of_both_types_by_each_compiler(left: str, right: str, processor: c
     generator = np.random.default_rng(3)
     ends = {"int8": [-128, -1, 0, 127], "uint8": [0, 1, 128, 255]}
     inputs = {name: generator.choice(ends[t], cascade.fixed_shape(name)).astype(t) for name, t in (("A", left), ("B", right))}
-    program = ff.compile(default_spec(cascade, target=target(processor)), processor)
+    to = target(processor)
+    knowing = replace(to, quirks=replace(to.quirks, unknown_instructions=False))
+    program = build(cascade, ff.lower(default_spec(cascade, target=knowing), target=knowing), processor)
     assert "product_" in program.source
     np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])

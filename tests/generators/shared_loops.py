@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from feinsum_fuse.formats.workload import Workload, WorkloadEinsum
-from feinsum_fuse.mappings.segments import common, extensions, touched_by
+from feinsum_fuse.lowering.ties import common, extensions, touched_by
 
 
 def shareable(workload: Workload, names: tuple[str, ...]) -> Iterator[dict[str, str]]:

@@ -100,7 +100,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         cascade = unpacking.apply(cascade) if unpacking is not None else cascade
     packings = [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]
     for packing in packings or [packing for einsum in cascade.einsums for packing in _small(cascade, einsum, target)]:
-        interleaving = _interleaved(cascade, packing)
+        interleaving = _interleaved(cascade, packing, target)
         cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
     return cascade
 
@@ -121,19 +121,18 @@ def _gathered(cascade: Cascade, einsum: Einsum) -> Cascade:
     return GatherSteps(einsum.name, steps).apply(cascade) if steps and einsum.reduces else cascade
 
 
-def _interleaved(cascade: Cascade, packing: Pack) -> Interleave | None:
+def _interleaved(cascade: Cascade, packing: Pack, target: Target) -> Interleave | None:
     """The copy in which the values that one instruction adds up lie together, in place of a plain one; none for other types."""
     einsum = cascade.einsum(packing.einsum)
     reduced = [v for v in packing.variables if v not in einsum.output_variables]
-    if not _adds_words(cascade, einsum) or packing.variables[-1] in reduced or not reduced:
+    if not _adds_words(cascade, einsum, target) or packing.variables[-1] in reduced or not reduced:
         return None
     return Interleave(packing.einsum, packing.operand, reduced[-1], DOT_PRODUCT.deep)
 
 
-def _adds_words(cascade: Cascade, einsum: Einsum) -> bool:
+def _adds_words(cascade: Cascade, einsum: Einsum, target: Target) -> bool:
     """Whether one instruction may add up several of an Einsum's products, which are of bytes."""
-    types = tuple(cascade.tensors[access.tensor].dtype for access in einsum.operands)
-    return (einsum.accumulate, *types) in DOT_PRODUCT.types
+    return target.adds_words((einsum.accumulate, *(cascade.tensors[access.tensor].dtype for access in einsum.operands)))
 
 
 def _contracted(cascade: Cascade, einsum: Einsum, target: Target) -> Cascade:
@@ -325,7 +324,7 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         # Whoever reads words from bytes that lie apart puts them together anew each time.
         elif (
             used >= USED
-            and (_adds_words(cascade, einsum) or (sizes[columns] >= PANELS and size >= nearest) or _turns_twice(einsum))
+            and (_adds_words(cascade, einsum, target) or (sizes[columns] >= PANELS and size >= nearest) or _turns_twice(einsum))
             and size <= sizes[columns] // (2 * LEAST_ROWS) * panel
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
@@ -388,7 +387,7 @@ def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pa
     ``part``: what lanes that add up may cost at the most, of what lanes along the output's variables do.
     """
     sizes, lanes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}, target.lanes(einsum.accumulate)
-    if lanes < 2 or _adds_words(cascade, einsum):
+    if lanes < 2 or _adds_words(cascade, einsum, target):
         return None
     last = reduced_in_order(einsum, einsum.operands)[-1]
     apart = [n for n, access in enumerate(einsum.operands) if not is_contiguous(access, last)]
