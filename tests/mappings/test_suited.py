@@ -155,6 +155,27 @@ def test_half_of_symmetric_outputs(line: str, sizes: dict[str, int], rewritings:
     assert list(suited(ff.cascade([line], sizes=sizes)).rewritings) == rewritings
 
 
+ENERGY = "E[q] = V[i, a, j, b] * (2 * V[i, a, j, b] - V[i, A: b, j, B: a]) / (O[i] + O[I: j] - U[a] - U[A: b])"
+
+
+@pytest.mark.parametrize(("virtual", "kinds"), [(10, []), (43, [Pack, SplitReduction])])
+def test_what_lies_otherwise_is_turned_for_a_sum_in_lanes_that_other_factors_lack(virtual: int, kinds: list[type[Rewriting]]) -> None:
+    """Before the sum is taken in parts, which pay for fewer points where these divide."""
+    cascade = ff.cascade([ENERGY], sizes={"Q": 1, "I": 13, "J": 13, "A": virtual, "B": virtual})
+    after = suited(cascade, replace(ANY_DEVICE, units=2, vector_bytes=64))
+    assert [type(rewriting) for rewriting in after.rewritings] == kinds
+    assert all(rewriting.variables == ("i", "j", "a", "b") for rewriting in after.rewritings if isinstance(rewriting, Pack))
+
+
+def test_energies_by_default() -> None:
+    cascade = ff.cascade([ENERGY], sizes={"Q": 1, "I": 13, "J": 13, "A": 43, "B": 43})
+    rng = np.random.default_rng(0)
+    v, o, u = rng.uniform(0, 1, (13, 43, 13, 43)).astype("f"), rng.uniform(2, 3, 13).astype("f"), rng.uniform(0, 1, 43).astype("f")
+    below = o[:, None, None, None] + o[:, None] - u[:, None, None] - u
+    expected = (v * (2 * v - v.transpose(0, 3, 2, 1)) / below).sum(dtype="d")
+    np.testing.assert_allclose(ff.compile(cascade, "pocl")(V=v, O=o, U=u)["E"], [expected], rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("line", "size", "block"),
     [

@@ -5,14 +5,18 @@ Reductions are split where the output alone gives the groups too little to do, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isqrt, prod
 
 import numpy as np
+from pymbolic.mapper import CombineMapper
+from pymbolic.primitives import Call, Quotient
 
 from ...cascades.cascade import Cascade
+from ...cascades.maps import calls_in, primitive
 from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.terms import Access, Einsum
+from ...formats.language.functions import FUNCTIONS
 from ...schedule.target import Target
 from ..components import items_of
 from ..lanes import is_contiguous, is_read_across
@@ -21,17 +25,44 @@ from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 SAVED_TRAFFIC = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""
 
+DIVIDED = 4
+"""Multiply-adds of vectors that take as long as a division."""
+
 
 def split_of(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction | None:
     """How to split a reduction of this Einsum, if that gains something."""
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     reduced = {v: sizes[v] for v in einsum.reduction_variables if sizes[v] >= target.groups}
     least = target.groups * (GROUP_POINTS_OF_ITEMS if target.lanes_are_items else GROUP_POINTS)
-    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points < least:
+    if einsum.is_recurrence or not einsum.has_injective_output or not reduced or einsum.box_points * _weight(einsum) < least:
         return None
     variable = _parted(einsum, reduced)
     parts = _parts(cascade, einsum, target, variable)
     return SplitReduction(einsum.name, variable, _balanced(einsum, target, parts)) if parts else None
+
+
+def _weight(einsum: Einsum) -> int:
+    """How many points that only multiply and add take as long as one of an Einsum, which may divide or call functions."""
+    called = sum(FUNCTIONS[call.function.name].cycles[0] for call in calls_in(primitive(einsum.map)))
+    return 1 + int(called) + DIVIDED * int(_Divisions()(einsum.map))
+
+
+class _Divisions(CombineMapper):  # type: ignore[misc]
+    """How many divisions an expression has."""
+
+    def combine(self, values: Iterable[int]) -> int:
+        return sum(values)
+
+    def map_constant(self, expr: object) -> int:
+        return 0
+
+    map_variable = map_constant
+
+    def map_quotient(self, expr: Quotient) -> int:
+        return 1 + int(super().map_quotient(expr))
+
+    def map_call(self, expr: Call) -> int:
+        return int(sum(map(self.rec, expr.parameters)))
 
 
 def _parts(cascade: Cascade, einsum: Einsum, target: Target, variable: str) -> int:

@@ -91,6 +91,9 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         scan = _scan(einsum, target)
         cascade = scan.apply(cascade) if scan is not None else cascade
     for einsum in cascade.einsums:
+        turned = _turned(cascade, einsum, target)
+        cascade = turned.apply(cascade) if turned is not None else cascade
+    for einsum in cascade.einsums:
         split = _split(cascade, einsum, target)
         cascade = split.apply(cascade) if split is not None else cascade
     if target.lanes_are_items:
@@ -380,24 +383,39 @@ def _turns_twice(einsum: Einsum) -> bool:
     return any(access.tensor in turned and columns not in access.variables for access in einsum.operands)
 
 
-def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float) -> Pack | None:
-    """The operand to copy so that lanes run along the innermost reduction: all others lie along it, and no output variable fills vectors.
+def _turned(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
+    """The same copy where a sum leaves fewer numbers than there are lanes, before the sum is taken in parts: indices are bare then.
+
+    Elements are used a few times, so that what the copy takes is counted as it is made: blocks of vectors, which are stored and loaded.
+    """
+    outputs, lanes = prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int)), target.lanes(einsum.accumulate)
+    if target.lanes_are_items or outputs >= lanes or not stands_alone(cascade, einsum):
+        return None
+    return _summed(cascade, einsum, target, FILLED, (lanes.bit_length() + 2) / lanes)
+
+
+def _summed(cascade: Cascade, einsum: Einsum, target: Target, part: float, moved: float = MOVED) -> Pack | None:
+    """The operand to copy so that lanes run along the innermost reduction: all others lie along it or lack it, and no output variable fills
+    vectors.
 
     Of ``A[m, k] * B[k, n]`` with 10 columns vectors of 16 would be 10 sixteenths full, and along ``m`` all of ``A`` would be turned.
-    ``part``: what lanes that add up may cost at the most, of what lanes along the output's variables do.
+    ``part``: what lanes that add up may cost at the most, of what lanes along the output's variables do. ``moved``: operations that move
+    an element.
     """
     sizes, lanes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}, target.lanes(einsum.accumulate)
     if lanes < 2 or _adds_words(cascade, einsum, target):
         return None
     last = reduced_in_order(einsum, einsum.operands)[-1]
-    apart = [n for n, access in enumerate(einsum.operands) if not is_contiguous(access, last)]
-    if len(apart) != 1 or any(last not in access.variables for access in einsum.operands) or sizes[last] < lanes:
+    read = [n for n, access in enumerate(einsum.operands) if last in access.variables]  # the others are a number for all lanes
+    apart = [n for n in read if not is_contiguous(einsum.operands[n], last)]
+    if len(apart) != 1 or len(read) < 2 or sizes[last] < lanes:
         return None
 
-    one_by_one = MOVED * lanes
+    one_by_one = moved * lanes
     # An exchange and an addition for each halving of a vector of sums, and a store.
     folded = 2 * lanes.bit_length() - 1
-    along = cost_along(einsum, last, lanes, one_by_one, one_by_one) + folded * lanes / sizes[last]
+    summed = einsum.box_points // elements_of(einsum, einsum.output)
+    along = cost_along(einsum, last, lanes, one_by_one, one_by_one) + folded * lanes / summed
     others = min(cost_along(einsum, v, lanes, one_by_one, one_by_one) for v in einsum.output_variables)
     if along > part * others or einsum.box_points * (others - along) < COPIED * GROUP_POINTS * target.units:
         return None
