@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .intrinsics.intrinsic import DOT_PRODUCT
-
 LEAST_GROUPS = 16
 """Work-groups that share large work also where there are few cores, which others may be using, too."""
 GROUPS_A_UNIT = 4
@@ -152,6 +150,8 @@ class Target:
 
     def adds_words(self, types: tuple[str, ...]) -> bool:
         """Whether one instruction may add up several products: of an output and operands of these types, and if the compiler has it."""
+        from .intrinsics.intrinsic import DOT_PRODUCT  # a known program runs without the language that says what it means
+
         return DOT_PRODUCT.takes(types) and not self.quirks.unknown_instructions
 
     def longest(self, dtype: str) -> int:
