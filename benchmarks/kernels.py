@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+WIDE = 16
 Arrays = Mapping[str, np.ndarray]
 Peer = Callable[[Arrays], Callable[[], object]]
 """From the inputs to what computes the result, everything that may be prepared being prepared."""
@@ -51,8 +52,8 @@ class Row:
     function: Peer
     operations: Callable[[Mapping[str, int]], float]
     """By the naive count, which is the same for both sides."""
-    intel: Mapping[str, int] = field(default_factory=dict)
-    """Variables of the mapping for 16 lanes."""
+    wide: Mapping[str, int] = field(default_factory=dict)
+    """Variables of the mapping for 16 lanes, where a device has them."""
     cached: Mapping[str, int] = field(default_factory=dict)
     """Variables of the mapping for 8 lanes, where its tiles are smaller than a processor's caches by default."""
     targets: tuple[float, float] = (0.0, 0.0)
@@ -155,50 +156,50 @@ ROWS = (
     Row(
         *("matrix product 1024^3", "matmul", "mapping_packed", {"M": 1024, "K": 1024, "N": 1024}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 64},
+        wide={"LANES": 16, "RN": 64},
         targets=(0.65, 0.95),
         unseen={"M": 1152, "K": 896, "N": 1120},
     ),
     Row(
         *("matrix product 1000^3", "matmul", "mapping_packed", {"M": 1000, "K": 1000, "N": 1000}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 64},
+        wide={"LANES": 16, "RN": 64},
     ),
     Row(
         *("matrix product 1023^3", "matmul", "mapping_packed", {"M": 1023, "K": 1023, "N": 1023}),
         *("NumPy", numpy_product, product_operations),
-        intel={"LANES": 16, "RN": 64},
+        wide={"LANES": 16, "RN": 64},
     ),
     Row(
         *("three products, 65,536 x 64", "three_matmuls", "mapping_fused", {"M": 65536, "N": 64}),
         *("PyTorch, 3 calls", torch_chain, chain_operations),
-        intel={"LANES": 16, "RN": 64},
+        wide={"LANES": 16, "RN": 64},
         targets=(1.05, 1.3),
         unseen={"M": 50_001, "N": 72},
     ),
     Row(
         *("three products, 1,048,576 x 16", "three_matmuls", "mapping_fused", {"M": 1 << 20, "N": 16}),
         *("NumPy, 3 calls", numpy_chain, chain_operations),
-        intel={"LANES": 16, "RM": 8},
+        wide={"LANES": 16, "RM": 8},
         targets=(2.5, 3.0),
         unseen={"M": 1_500_000, "N": 20},
     ),
     Row(
         *("three products, 1,048,576 x 16", "three_matmuls", "mapping_fused", {"M": 1 << 20, "N": 16}),
         *("NumPy, T @ A @ B @ C", numpy_chain_anew, chain_operations),
-        intel={"LANES": 16, "RM": 8},
+        wide={"LANES": 16, "RM": 8},
     ),
     Row(
         *("DG divergence, 50,000 x 35", "dg_divergence", "mapping_fused", {"E": 50_000, "N": 35}),
         *("NumPy optimize=True", numpy_divergence, lambda s: 18.0 * s["E"] * s["N"] ** 2),
-        intel={"LANES": 16},
+        wide={"LANES": 16},
         targets=(2.0, 2.5),
         unseen={"E": 60_001, "N": 20},
     ),
     Row(
         *("attention, 8 x 1,024 x 64, one pass", "attention", "mapping_one_pass", {"H": 8, "M": 1024, "E": 64, "ONLINE": 1}),
         *("PyTorch, fused", torch_attention, lambda s: 4.0 * s["H"] * s["M"] ** 2 * s["E"]),
-        intel={"LANES": 16, "ROWS": 64, "RM": 16, "RP": 8, "PT": 256},
+        wide={"LANES": 16, "ROWS": 64, "RM": 16, "RP": 8, "PT": 256},
         cached={"ROWS": 64},
         targets=(0.85, 1.1),
         unseen={"H": 6, "M": 1280, "E": 80, "ONLINE": 1},
@@ -206,7 +207,7 @@ ROWS = (
     Row(
         *("perceptron 8,192 x 256 x 1024 x 256", "perceptron", "mapping_fused", {"M": 8192, "A": 256, "F": 1024, "B": 256}),
         *("PyTorch", torch_perceptron, lambda s: 2.0 * s["M"] * s["F"] * (s["A"] + s["B"])),
-        intel={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128, "KT": 1024},
+        wide={"LANES": 16, "RN": 64, "ROWS": 64, "FT": 128, "KT": 1024},
         cached={"ROWS": 128, "FT": 256, "KT": 1024},
         targets=(0.9, 1.3),
         unseen={"M": 6000, "A": 320, "F": 960, "B": 200},
@@ -214,7 +215,7 @@ ROWS = (
     Row(
         *("MTTKRP 256^3, rank 32", "mttkrp", "mapping_fused", {"N": 256, "R": 32}),
         *("PyTorch einsum", torch_mttkrp, lambda s: 2.0 * s["N"] ** 3 * s["R"]),
-        intel={"LANES": 16, "RJ": 4, "RN": 32},
+        wide={"LANES": 16, "RJ": 4, "RN": 32},
         targets=(0.9, 1.2),
         unseen={"N": 230, "R": 40},
     ),
@@ -229,7 +230,12 @@ def spec_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> Spec:
 
 def variables_of(row: Row, sizes: Mapping[str, int], device: cl.Device) -> dict[str, int]:
     """What the row's files are given."""
-    return {**sizes, **(row.intel if "intel" in device.platform.name.casefold() else row.cached)}
+    return {**sizes, **(row.wide if has_wide_vectors(device) else row.cached)}
+
+
+def has_wide_vectors(device: cl.Device) -> bool:
+    """Whether a vector has 16 numbers of 32 bits."""
+    return target(device).lanes("float32") == WIDE
 
 
 def program_of(row: Row, sizes: Mapping[str, int], device: cl.Device, *, default: bool) -> Program:
@@ -330,10 +336,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore")
     device = find_device(given.device)
     info = DeviceInfo.of(device)
-    wide = "intel" in device.platform.name.casefold()
+    on_intel = "intel" in device.platform.name.casefold()
     print(f"{info}\n{versions()}; {threads()}; medians and interquartile ranges of warm runs, GFLOP/s, ratio of times, target")
     head = f"{'ours':>9}    {'':9} {'':>6}  {'peer':>9}    {'':9} {'':>6}  {'ratio':>5}  {'goal':>5}  error"
-    print(f"{'':38}{head}")
+    print(f"{'':38}{'ratio' if given.tuned else head}")
     for row in ROWS:
         if given.rows and not any(part.casefold() in row.name.casefold() for part in given.rows):
             continue
@@ -345,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{title(row, sizes):38}{beside_tuned(row, sizes, device, given.tuned, given.repeats)}", flush=True)
         elif sizes:
             result = measured(row, sizes, device, given.repeats, default=given.default)
-            shown = f"{title(row, sizes):38}{result}" if isinstance(result, str) else line(row, sizes, *result, row.targets[wide])
+            shown = f"{title(row, sizes):38}{result}" if isinstance(result, str) else line(row, sizes, *result, row.targets[on_intel])
             print(shown, flush=True)
 
 

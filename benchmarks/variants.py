@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import feinsum_fuse as ff
-from benchmarks.kernels import EXAMPLES, ROWS, Row, program_of
+from benchmarks.kernels import EXAMPLES, ROWS, Row, has_wide_vectors, program_of
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.program.program import Program
 from feinsum_fuse.device.timing.harness import measure_together
@@ -50,9 +50,9 @@ class Variant:
         return ff.compile(ff.loads(text, variables={**sizes, **self._lanes(device)}), device)
 
     def _lanes(self, device: cl.Device) -> Mapping[str, int]:
-        if "intel" not in device.platform.name.casefold():
+        if not has_wide_vectors(device):
             return {}
-        return self.row.intel if self.wide is None else self.wide
+        return self.row.wide if self.wide is None else self.wide
 
 
 VARIANTS = (

@@ -19,7 +19,7 @@ from .loops.whole_tiles import with_whole_tiles_apart
 from .repeats import loop_names, with_loads, with_names, with_starts
 from .simplification import in_vectors, joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
-from .statements import Assignment, CStatement, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
+from .statements import Assignment, CStatement, Declaration, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
 
 
 def legible(kernel: Kernel, description: Description) -> Kernel:
@@ -60,11 +60,15 @@ def _free(body: Sequence[CStatement], wishes: Mapping[str, str]) -> dict[str, st
 
 
 def _doubled(body: Sequence[CStatement], wishes: Mapping[str, str], above: tuple[str, ...]) -> Iterator[str]:
-    """The names that loops and others around them want."""
+    """The names that loops and others around them want. What declares a loop's only iteration stands around all that follows it."""
     for statement in body:
-        here = (*above, wishes.get(statement.name, statement.name)) if isinstance(statement, Loop) else above
-        if here is not above and here[-1] in above:
-            yield here[-1]
+        here = above
+        if isinstance(statement, Loop) or (isinstance(statement, Declaration) and statement.name in wishes):
+            wanted = wishes.get(statement.name, statement.name)
+            if wanted in above:
+                yield wanted
+            here = (*above, wanted)
+        above = here if isinstance(statement, Declaration) else above
         for block in bodies(statement):
             yield from _doubled(block, wishes, here)
 

@@ -356,8 +356,8 @@ def all_statements(body: Sequence[CStatement]) -> Iterator[CStatement]:
 
 
 def renamed(statement: CStatement, names: Mapping[str, str]) -> CStatement:
-    """The statement with its loops, and those in it, called otherwise."""
-    if isinstance(statement, Loop):
+    """The statement with its loops, and those in it, called otherwise; a loop of one iteration is the declaration of its name."""
+    if isinstance(statement, Loop | Declaration):
         statement = replace(statement, name=names.get(statement.name, statement.name))
     return with_bodies(statement, lambda body: tuple(renamed(s, names) for s in body))
 

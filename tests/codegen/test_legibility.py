@@ -12,7 +12,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.codegen.legibility import legible
 from feinsum_fuse.codegen.statement_expressions import Substitution
-from feinsum_fuse.codegen.statements import Conditional, CStatement, Foreign, Loop
+from feinsum_fuse.codegen.statements import Conditional, CStatement, Declaration, Foreign, Loop, Scope
 from feinsum_fuse.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.schedule.kernel.remarks import Description, GroupStart
@@ -155,6 +155,18 @@ def test_loops_beside_one_another_have_one_name_those_in_one_another_do_not() ->
         *("for (int k_1 = 0; k_1 < 4; ++k_1)", "for (int k_2 = 0; k_2 < 4; ++k_2)"),
         "for (int m = 0; m < 4; ++m)",
     ]
+
+
+def test_a_loop_of_one_iteration_is_called_as_it_is_read() -> None:
+    """It is declared; a loop in its scope that wants the same name does not get it."""
+    declared = Declaration("int const", "k_1", value=expression("4 * j"))
+    read = assignment("B[j] = B[j] + A[k_1] + A[k_1 + 1] * k_1")
+    text = legible_lines(Loop("int", "j", 0, 7, (Scope([declared, read]),)), description=Description(names={"k_1": "k"}))
+    assert not any("k_1" in line for line in text)
+    inner = Loop("int", "k_2", 0, 3, (assignment("B[k_2] = A[k_1]"),))
+    both = Loop("int", "j", 0, 7, (Scope([declared, inner]),))
+    text = legible_lines(both, description=Description(names={"k_1": "k", "k_2": "k"}))
+    assert "B[k_2]" in "".join(text)
 
 
 def test_what_every_group_fulfils_is_no_condition() -> None:
