@@ -182,7 +182,7 @@ registers of AVX-512 take 1.2 (``exp``) to 4.3 times (``tanh`` of float64) as lo
 RUSTICL = Quirks(private_on_stack=True)
 """Of Mesa's runtime on processors (llvmpipe of Mesa 22.3), which does no more than 65,535 iterations on a work-item (``doc/pocl.rst``)."""
 ANY_DEVICE = Target(quirks=POCL)
-"""The neutral target, for a mapping that is lowered for no device: a processor of which nothing more is known, with every known quirk.
+"""The neutral target, for a mapping that is lowered for no device: a processor of which nothing more is known, with every quirk of PoCL.
 
 Its kernels are right on every device known that takes groups so large: 4,096 work-items, 1 MiB of local memory and 6 MiB of private memory.
 Those are limits beyond which PoCL dies of a segmentation fault instead of reporting an error: it keeps private arrays on the 8 MiB stack of
