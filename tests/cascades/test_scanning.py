@@ -97,7 +97,7 @@ def test_blocks_are_shorter_than_the_axis(block: int) -> None:
 
 @pytest.mark.parametrize("operator", ["<", ">="])
 def test_a_loop_over_blocks_of_which_one_tile_is_left(operator: str) -> None:
-    """Of 17 blocks in tiles of 16 the last one is before none, or behind all: the loop over tiles has one iteration, with a name of its own."""
+    """Of 17 blocks in tiles of 16 the last one is before none, or behind all: the loop over tiles has one iteration."""
     cascade = ff.cascade([f"Z[b, j, m] = where(k {operator} j, X[b, K: k, m] + Y[K: k], 0)"], sizes={"B": 3, "J": 65, "K": 65, "M": 1})
     inputs = {"X": np.arange(195, dtype="float32").reshape(3, 65, 1) % 7, "Y": np.arange(65, dtype="float32") % 5}
     np.testing.assert_array_equal(ff.compile(cascade)(inputs)["Z"], cascade.reference(**inputs)["Z"])
