@@ -163,6 +163,7 @@ class _Given:
         softmax = ["W[m, p] = softmax(S[m, p], p)", "O[m, f] = W[m, p] * V[p, f]"]
         self.attention = ff.cascade(softmax, sizes={"M": 4, "P": 5, "F": 3})
         self.rows = ff.cascade("Z[a, b, c] = A[a, b, c] * x[a]", sizes={"A": 3, "B": 4, "C": 5})
+        self.running = ff.cascade("Z[m, j] = where(k <= j, X[m, K: k], 0)", sizes={"M": 3, "J": 10, "K": 10})
         self.symbolic = ff.batched_einsum("ij,j->i", [[ff.array("A", ("n", 3)), ff.array("x", (3,))]]).kernel()
         self.matched, self.prediction = ff.match(self.kernels[0]), ff.predict(self.whole)
         self.found, self.curve = ff.search(self.whole, seconds=2.0), ff.curve(self.whole, "Buffer")
@@ -350,6 +351,7 @@ def _rewriting(given: _Given) -> tuple[Function, ...]:
         Function("Cascade.share", given.chain.share, ("T", "G"), {}, 0.5),
         Function("Cascade.triangle", given.chain.triangle, ("G", "a", "b"), {}, 0.5),
         Function("Cascade.pack", given.chain.pack, ("T", 1, ["n", "k"]), {}, 0.5),
+        Function("Cascade.scan", given.running.scan, ("Z", 4), {}, 0.5),
         Function("Cascade.join", given.rows.join, ("A", 1), {}, 0.5),
         Function("Cascade.unpack", given.chain.unpack, ("T", ["n", "m"]), {}, 0.5),
         Function("Cascade.batch", given.chain.batch, ("T", "Y"), {}, 0.5),
