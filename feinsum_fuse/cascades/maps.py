@@ -44,16 +44,10 @@ def has_sums(expression: Expression) -> bool:
 
 def kept_triangle(expression: Expression) -> tuple[str, str] | None:
     """The variables of ``small <= large`` (or ``<``) in a map like ``where(small <= large, x, 0)``, whose sums are nothing elsewhere."""
-    choice = expression
-    while isinstance(choice, p.Product):
-        choice = next((factor for factor in choice.children if isinstance(factor, p.If)), None)
-    if not isinstance(choice, p.If) or not p.is_zero(choice.else_) or not isinstance(choice.condition, p.Comparison):
+    found = cut_by_diagonal(expression)
+    if found is None or found.otherwise != 0:
         return None
-    sides, operator = (choice.condition.left, choice.condition.right), choice.condition.operator
-    if operator not in ("<", "<=", ">", ">=") or not all(isinstance(side, p.Variable) for side in sides):
-        return None
-    small, large = (cast(p.Variable, side).name for side in (sides if operator[0] == "<" else sides[::-1]))
-    return small, large
+    return (found.inner, found.outer) if found.ends else (found.outer, found.inner)
 
 
 @dataclass(frozen=True)

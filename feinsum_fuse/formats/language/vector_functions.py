@@ -1,10 +1,9 @@
 """Functions of float32 in OpenCL C on whole vectors: for devices whose own are slow on them, or wrong.
 
 ``VECTOR`` stands for the type, ``INTS`` for the integers of the same size, ``NAME`` for the function, ``EACH(f)`` for the vector of the
-device's ``f`` of each lane of ``x``, ``ANY(x)`` for whether a comparison holds in a lane, ``RARELY(x)`` for what mostly does not. The
-polynomials were fitted to the largest relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after
-another. The slow tests hold every float32 number to the largest errors that are stated here. Infinities, zeros and numbers that are none
-are as in C.
+device's ``f`` of each lane of ``x``, ``ANY(x)`` for whether a comparison holds in a lane. The polynomials were fitted to the largest
+relative error (Lawson's iterations on Chebyshev points), their coefficients rounded one after another. The slow tests hold every float32
+number to the largest errors that are stated here. Infinities, zeros and numbers that are none are as in C.
 """
 
 from __future__ import annotations
@@ -125,6 +124,16 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
 
+_RARELY = """
+#ifndef rarely
+#ifdef __clang__
+#define rarely(x) __builtin_expect((x) != 0, 0)
+#else
+#define rarely(x) (x)
+#endif
+#endif"""
+"""The macro by which compilers know what mostly does not hold, once in a program: calls behind it take no registers from what goes on."""
+
 _TURNED = """
 /* Where the halves of a turn are more than what is told apart below, and where there is no number. Written out: PoCL compiles loops under
    conditions that work-items disagree on wrongly. Never a part of what follows, of which compilers would make calls. */
@@ -132,7 +141,7 @@ static __attribute__((noinline)) VECTOR NAME_beyond(VECTOR x) {{ return EACH({fu
 static inline VECTOR NAME(VECTOR x)
 {{
   INTS beyond = !(as_VECTOR(as_INTS(x) & 0x7fffffff) <= 1000.0f);
-  if (RARELY(ANY(beyond))) return NAME_beyond(x);
+  if (rarely(ANY(beyond))) return NAME_beyond(x);
 {halves}
   VECTOR r = x - k * 3.141357422f - k * 2.352297306e-4f - k * 1.983607945e-09f - k * 5.792147903e-13f, square = r * r;
   VECTOR p = 2.606081807e-6f;
@@ -144,7 +153,7 @@ static inline VECTOR NAME(VECTOR x)
 }}"""
 """Within 4 units in the last place: of what is left of x beyond multiples of pi, a polynomial on +-pi/2; pi is in four parts, of which k
 times one of the first three is exact."""
-SIN = _TURNED.format(
+SIN = _RARELY + _TURNED.format(
     function="sin",
     odd="n",
     halves="""  /* x = k pi + r */
@@ -152,7 +161,7 @@ SIN = _TURNED.format(
   INTS n = as_INTS(k);
   k = k - 12582912.0f;""",
 )
-COS = _TURNED.format(
+COS = _RARELY + _TURNED.format(
     function="cos",
     odd="(n + 1)",
     halves="""  /* x = (n + 1/2) pi + r */

@@ -125,27 +125,15 @@ typedef {element} {vector}_anywhere __attribute__((ext_vector_type({lanes}), ali
 #endif"""
 
 
-_RARELY = """
-#ifndef rarely
-#ifdef __clang__
-#define rarely(x) __builtin_expect((x) != 0, 0)
-#else
-#define rarely(x) (x)
-#endif
-#endif"""
-"""The macro by which compilers know what mostly does not hold, once in a program: calls behind it take no registers from what goes on."""
-
-
 def own_function(function: Function, name: str, lanes: int, element: str = "float", *, is_running: bool = False) -> str:
     """The OpenCL C text of a function that is our own, under a name; as with OpenCL's, a scalar stands for a vector of it."""
     vector = f"{element}{lanes}"
     ints, text = f"{_MASKS[element]}{lanes}", function.own_running if is_running else function.own_text(element)
-    any_lane = (_any_lane(ints, lanes) if "ANY(" in text else "") + (_RARELY if "RARELY(" in text else "")
+    any_lane = _any_lane(ints, lanes) if "ANY(" in text else ""
     each = ", ".join(f"{function.opencl}(x.s{lane:x})" for lane in range(lanes))
     for word, meaning in (
         (f"EACH({function.opencl})", f"({vector})({each})"),
         ("ANY(", f"any_{ints}("),
-        ("RARELY(", "rarely("),
         ("NAME", f"{name}_of"),
         ("VECTOR", vector),
         ("DOUBLES", f"double{lanes}"),
