@@ -43,7 +43,7 @@ class Scan:
             raise CascadeError(f"the reduction of Einsum {einsum.name} cannot be taken in blocks: {found}")
         size = einsum.sizes[found.outer]
         if not isinstance(self.block, int) or not isinstance(size, int) or not 2 <= self.block < size:
-            hint = f"Give a number from 2 to {size}, the last one left out."
+            hint = f"Give a number of at least 2 and less than {size}."
             raise CascadeError(f"{found.outer} of Einsum {einsum.name} cannot be cut into blocks of {described(self.block)}", hint=hint)
         blocks = _Blocks(cascade, einsum, found, self.block, size)
         made = [blocks.within(), blocks.before(), *blocks.together()]
