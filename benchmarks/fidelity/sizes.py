@@ -1,4 +1,4 @@
-"""The sizes of sets I to X, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to Y, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -168,6 +168,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "block_denoising": {"B": (500, 4000)},
         "median_filter": {"Y": (200, 900), "X": (200, 900)},
         "contrastive_step": {"B": (40, 160), "I": (80, 300), "J": (60, 240)},
+    },
+    2627: {
+        "structure_factors": {"H": (150, 800), "J": (60, 300)},
+        "stress_return": {"N": (4000, 30000)},
+        "coupled_features": {"N": (200, 1500), "C": (8, 32), "R": (6, 16)},
+        "choice_shares": {"I": (300, 2000), "J": (40, 200), "K": (4, 12)},
+        "binary_patterns": {"Y": (150, 700), "X": (150, 700)},
+        "hologram_step": {"I": (60, 240), "J": (60, 240), "K": (60, 240)},
+        "lag_differences": {"N": (30, 120), "T": (200, 800), "L": (30, 120)},
+        "pair_loss": {"B": (20, 100), "I": (60, 240)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
