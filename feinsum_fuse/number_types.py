@@ -48,8 +48,13 @@ def part_type(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
 
 def scalar(dtype: str | np.dtype[Any], value: complex) -> Any:
     """A number of a type; one of bfloat16 as the float32 that it is the beginning of, which expressions can hold."""
-    number = np.dtype(dtype).type(value)
-    return np.float32(number) if np.dtype(dtype).name == BFLOAT16 else number
+    found = np.dtype(dtype)
+    return np.float32(found.type(value)) if _is_bfloat16(found) else found.type(value)
+
+
+@lru_cache(64)
+def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    return dtype.name == BFLOAT16
 
 
 def computed_in(dtype: str) -> str:

@@ -9,6 +9,9 @@ import numpy as np
 from pymbolic import primitives as p
 from pymbolic.typing import Expression
 
+_new = tuple.__new__
+"""What a named tuple's own constructor calls, which takes as long as the rest of most of what makes one here."""
+
 
 class Affine(NamedTuple):
     """``sum(coefficient * variable) + constant``; terms are sorted by variable and have no zero coefficients.
@@ -22,12 +25,12 @@ class Affine(NamedTuple):
     @classmethod
     def of(cls, coefficients: Mapping[str, int], constant: int = 0) -> Affine:
         """The expression with these coefficients; zero coefficients are dropped."""
-        return cls(tuple(sorted([item for item in coefficients.items() if item[1]])), constant)
+        return _new(cls, (tuple(sorted([item for item in coefficients.items() if item[1]])), constant))
 
     @classmethod
     def variable(cls, name: str) -> Affine:
         """The expression that is just this variable."""
-        return cls(((name, 1),))
+        return _new(cls, (((name, 1),), 0))
 
     @property
     def coefficients(self) -> dict[str, int]:
@@ -102,7 +105,7 @@ class Affine(NamedTuple):
 
     def restricted(self, names: Container[str]) -> Affine:
         """The terms over these variables alone, without the constant."""
-        return Affine(tuple([term for term in self.terms if term[0] in names]))
+        return _new(Affine, (tuple([term for term in self.terms if term[0] in names]), 0))
 
     def __add__(self, other: Affine | int) -> Affine:  # type: ignore[override]
         return Affine(self.terms, self.constant + other) if isinstance(other, int) else self._plus(other, 1)
@@ -116,7 +119,7 @@ class Affine(NamedTuple):
         return Affine.of(result, self.constant + sign * other.constant)
 
     def __mul__(self, factor: int) -> Affine:  # type: ignore[override]
-        return Affine(tuple([(name, value * factor) for name, value in self.terms]) if factor else (), self.constant * factor)
+        return _new(Affine, (tuple([(name, value * factor) for name, value in self.terms]) if factor else (), self.constant * factor))
 
     def __rmul__(self, factor: int) -> Affine:  # type: ignore[override]
         return self * factor

@@ -21,12 +21,17 @@ StatementRole = Literal["populate", "init", "update", "map", "fetch", "reload", 
 by one point, once and for all."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Place:
     """An element: of an array, or of what a substitution rule computes there."""
 
     source: str
     indices: tuple[Affine, ...]
+
+    def __init__(self, source: str, indices: tuple[Affine, ...]) -> None:
+        # Written out, as for loops: a frozen class's own takes three times as long.
+        own = self.__dict__
+        own["source"], own["indices"] = source, indices
 
     @kept_property
     def loops(self) -> frozenset[str]:
@@ -90,7 +95,7 @@ class Statement:
         later: tuple[str, ...] = (),
         ahead: constantdict[str, AskedAhead] = _NOT_AHEAD,
     ) -> None:
-        # Written out, as for loops: a frozen class's own takes three times as long.
+        # Written out, as for places.
         own = self.__dict__
         own["einsum"], own["role"], own["target"], own["value"] = einsum, role, target, value
         own["operands"], own["values"], own["reduce"], own["guards"] = operands, values, reduce, guards
@@ -106,7 +111,7 @@ class Statement:
         """The loops that its rank variables are made of."""
         return frozenset([name for value in self.values.values() for name, _ in value.terms])
 
-    @property
+    @kept_property
     def computing(self) -> frozenset[str]:
         """The Einsum that it computes, or combines partial results of; none for what sets values or moves them."""
         return frozenset([self.einsum] if self.role in {"update", "map", "combine"} else ())

@@ -137,4 +137,4 @@ def test_places_of_millions_of_elements_are_compared_at_once() -> None:
     """Their iterations are not gone through, one by one, which took seconds of a prediction."""
     a, b = (LoopPlace(frozenset(), 1, first, 10**15, written) for first, written in ((0, True), (3, False)))
     assert not stay_apart({"N": [a]}, {"N": [b]}, inf)
-    assert stay_apart({"N": [replace(a, step=10**15)]}, {"N": [replace(b, step=10**15, first=0)]}, inf)
+    assert stay_apart({"N": [a._replace(step=10**15)]}, {"N": [b._replace(step=10**15, first=0)]}, inf)

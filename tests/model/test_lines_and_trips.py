@@ -20,7 +20,7 @@ from feinsum_fuse.mappings.choices import Given
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
-from feinsum_fuse.model.kernel.basic_blocks import blocks, split
+from feinsum_fuse.model.kernel.basic_blocks import blocks, in_registers, split
 from feinsum_fuse.model.kernel.kernel_time import kernel_time, nest_time, seconds_a_line
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
@@ -207,7 +207,7 @@ def test_pieces_of_short_rows_share_lines(pitch: int, piece: int) -> None:
     assert machine is not None
     nest = lower(spec).nest(unscheduled(spec).kernel)
     tiles = next(node for node in nest.body if isinstance(node, For))
-    found = LineTraffic(nest, machine).regions(tiles.body)["A"].lines
+    found = LineTraffic(nest, machine, in_registers(nest)).regions(tiles.body)["A"].lines
     starts = range(0, pitch - piece + 1, piece)
     counted = [len({4 * (m * pitch + start + n) // 64 for m in range(rows) for n in range(piece)}) for start in starts]
     assert found == pytest.approx(statistics.fmean(counted), abs=1)
@@ -240,7 +240,7 @@ def written(rows: int, length: int) -> list[Fetched]:
     machine = Machine.of(spec)
     assert machine is not None
     nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
-    beyond = LineTraffic(nest, machine).beyond(nest.body, machine.levels[0], warm=True)
+    beyond = LineTraffic(nest, machine, in_registers(nest)).beyond(nest.body, machine.levels[0], warm=True)
     return [one for some in beyond.values() for one in some if one.written]
 
 

@@ -21,14 +21,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import inf
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 MOST_STATEMENTS = 8
 """Statements of such a loop: those of more keep so much in registers that one loop would drive out what the other one keeps there."""
 
 
-@dataclass(frozen=True)
-class LoopPlace:
+class LoopPlace(NamedTuple):
     """What a loop touches of an array in each iteration: ``lanes`` elements from ``first`` on, ``step`` further each time."""
 
     rest: frozenset[tuple[Hashable, int]]

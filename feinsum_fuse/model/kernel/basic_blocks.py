@@ -237,10 +237,14 @@ def moves_private(nest: Nest, loop: For) -> bool:
     inner = loop.inner_points
     if len(inner) != 1 or inner[0][1].role in {"update", "map"}:
         return False
-    (_, statement), *_ = inner
-    private = [nest.tiles[p.source] for p in (statement.target, *statement.operands) if p.source in nest.tiles]
-    private = [tile for tile in private if MEMORIES[tile.memory].is_register]
-    return bool(private) and all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private)
+    found, tiles = False, nest.tiles
+    for source in inner[0][1].sources:
+        tile = tiles.get(source)
+        if tile is not None and MEMORIES[tile.memory].is_register:
+            if tile.elements // tile.lanes > FULLY_UNROLLED:
+                return False
+            found = True
+    return found
 
 
 def is_written_out(nest: Nest, loop: For) -> bool:

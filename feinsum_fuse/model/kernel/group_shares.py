@@ -27,11 +27,13 @@ def busiest_share(block: BasicBlock, groups: int, threads: int, parts: tuple[int
     if not 1 < groups <= MOST_GROUPS:
         return even
     lanes = {line.lane.name: line.lane for line in block.lines if line.lane is not None}
-    inner = [*block.above, *(loop for line in block.lines for loop in line.unrolled), *lanes.values()]
+    unrolled = {id(loop): loop for line in block.lines for loop in line.unrolled}  # copies of one loop stand around many statements
+    inner = [*block.above, *unrolled.values(), *lanes.values()]
     ordered = sorted([loop for loop in block.above if loop.is_over_groups], key=lambda loop: loop.binding, reverse=True)
     sizes = tuple([(loop.name, loop.extent or 1) for loop in ordered])
     names = {name for name, _ in sizes}
-    limits = {limit for loop in inner if loop.limits for limit in loop.limits if not names.isdisjoint(limit.variables)}
+    moving = [loop for loop in inner if not names.isdisjoint(loop.limiting)]
+    limits = {limit for loop in moving for limit in loop.limits if not names.isdisjoint(limit.variables)}
     if not limits or math.prod([size for _, size in sizes]) != groups:
         return even
     extents = {loop.name: 1 if loop.name in lanes else loop.extent or 1 for loop in inner}

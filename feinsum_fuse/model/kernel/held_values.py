@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Product, Sum, Variable
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
 
 
-@dataclass(frozen=True)
-class _Value:
+class _Value(NamedTuple):
     """A value of a statement."""
 
     moved: frozenset[str]
@@ -31,6 +29,9 @@ class _Value:
     """Whether it stays as it is while the block's loop turns."""
     beside: float = 0.0
     """What is held while it is made."""
+
+
+_CONSTANT = _Value(frozenset(), stays=True)
 
 
 class _Values(CombineMapper):  # type: ignore[misc]
@@ -42,7 +43,7 @@ class _Values(CombineMapper):  # type: ignore[misc]
         self.operands = {}
         for k, place in enumerate(line.statement.operands):
             moved = place.loops
-            self.operands[operand_name(k)] = _Value(moved, stays=loop.name not in moved and place.source not in changed)
+            self.operands[operand_name(k)] = _Value(moved, loop.name not in moved and place.source not in changed)
         self.turning = [name for name in line.order if line.counts[name] > 1]
 
     def combine(self, values: Iterable[_Value]) -> _Value:
@@ -62,10 +63,10 @@ class _Values(CombineMapper):  # type: ignore[misc]
         return math.prod(counts[name] for name in kept if name in value.moved) + (value.beside if again else 0.0)
 
     def map_constant(self, _: object) -> _Value:
-        return _Value(frozenset(), stays=True)
+        return _CONSTANT
 
     def map_variable(self, expr: Variable) -> _Value:
-        return self.operands.get(expr.name, _Value(frozenset(), stays=True))
+        return self.operands.get(expr.name, _CONSTANT)
 
     def map_sum(self, expr: Sum | Product) -> _Value:
         parts: list[_Value] = [self.rec(child) for child in expr.children]

@@ -182,8 +182,7 @@ def groups_of(body: Sequence[NestItem]) -> int:
     return math.prod(axes.values())
 
 
-@dataclass(frozen=True)
-class _CorePart:
+class _CorePart(NamedTuple):
     """What one kernel makes of the time of one core that would do all of its work alone."""
 
     share: float
@@ -194,8 +193,7 @@ class _CorePart:
     """Of work-items as lanes."""
 
 
-@dataclass(frozen=True)
-class _BlockCode:
+class _BlockCode(NamedTuple):
     """A block of a kernel with the time of its code, whatever the caches hold."""
 
     block: BasicBlock
@@ -228,7 +226,7 @@ class _Timing:
 
     @cached_property
     def traffic(self) -> LineTraffic:
-        return LineTraffic(self.nest, self.machine)
+        return LineTraffic(self.nest, self.machine, self.registers)
 
     def kernel(self, body: tuple[NestItem, ...], before: tuple[NestItem, ...]) -> _Kernel:
         """The code of one kernel, which runs after another one."""
@@ -297,12 +295,15 @@ class _Timing:
         """The blocks of one kernel, each with the cases of its code and what other blocks do between two entries of it."""
         found = [(block, code_of(self.machine, self.nest, self.registers, block)) for block in blocks(self.nest, body)]
         done = [sum(part * code.issued for part, code in cases) * block.trips * block.entries for block, cases in found]
+        inside: dict[int, list[int]] = {}
+        for number, (block, _) in enumerate(found):
+            for loop in block.above:
+                inside.setdefault(id(loop), []).append(number)
         result = []
         for number, (block, cases) in enumerate(found):
             around = block.above[:-1] if block.is_loop else block.above
-            inside = (k for k, (other, _) in enumerate(found) if k != number and around and around[-1] in other.above)
-            between = sum(done[k] for k in inside) / max(1.0, block.entries)
-            result.append((block, cases, between))
+            beside = [k for k in inside[id(around[-1])] if k != number] if around else []
+            result.append((block, cases, sum([done[k] for k in beside]) / max(1.0, block.entries)))
         return result
 
     def _part(self, code: _BlockCode, fetched: dict[str, dict[int, list[Fetched]]]) -> BlockTime:
@@ -379,5 +380,5 @@ def _alone(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
 
 def floor_lines(nest: Nest, machine: Machine) -> float:
     """Lines of what a nest touches of arrays in main memory, each once."""
-    regions = LineTraffic(nest, machine).regions(nest.body)
+    regions = LineTraffic(nest, machine, in_registers(nest)).regions(nest.body)
     return sum(region.lines for name, region in regions.items() if name not in nest.tiles)

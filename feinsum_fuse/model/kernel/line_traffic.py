@@ -21,7 +21,7 @@ from ...schedule.loop_trips import average_trips
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
-from .basic_blocks import in_registers, is_written_out, moves, shape, stored, strides
+from .basic_blocks import is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
 UNKNOWN_SIZE = 1 << 60
@@ -117,15 +117,6 @@ class Fetched(NamedTuple):
     """The part of the lines that drive one another out of a core's first cache since they meet in few of its sets."""
 
 
-@dataclass
-class _Windows:
-    """What is touched of one array."""
-
-    found: dict[tuple[tuple[tuple[str, int], ...], ...], tuple[str, list[Span]]] = field(default_factory=dict)
-    """What moves a window outside -> the name by which it is touched last, and what is touched along each stored axis."""
-    written: bool = False
-
-
 class _Rows(NamedTuple):
     """Rows of bytes that are touched of an array, whatever caches there are."""
 
@@ -140,8 +131,12 @@ class _Rows(NamedTuple):
     written: bool
 
 
-_Window = tuple[str, tuple[tuple[tuple[str, int], ...], ...], list[Span]]
+_Moving = tuple[tuple[tuple[str, int], ...], ...]
+"""What moves a window outside, along each stored axis."""
+_Window = tuple[str, _Moving, list[Span]]
 """An array, what moves a window of it outside, and what is touched along each stored axis."""
+_Windows = dict[_Moving, tuple[str, list[Span]]]
+"""What moves a window of one array outside -> the name by which it is touched last, and what is touched along each stored axis."""
 
 
 @dataclass
@@ -150,6 +145,8 @@ class LineTraffic:
 
     nest: Nest
     machine: Machine
+    registers: frozenset[str]
+    """Tiles that touch no memory (:func:`~.basic_blocks.in_registers`)."""
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     known: dict[tuple[float, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
@@ -169,11 +166,6 @@ class LineTraffic:
     """Whether what is beyond the cache is main memory."""
     runs: float = MANY_RUNS
     """How many runs follow one another until the caches hold others' data again."""
-
-    @cached_property
-    def registers(self) -> frozenset[str]:
-        """Tiles that touch no memory."""
-        return in_registers(self.nest)
 
     def beyond(
         self, body: Sequence[NestItem], cache: MemoryLevel, *, warm: bool, before: Sequence[NestItem] = ()
@@ -294,16 +286,17 @@ class LineTraffic:
         key = self.ways, ids
         if key not in self.known:
             if ids not in self.rows:
-                self.rows[ids] = {name: self._rows_of(windows) for name, windows in self._spans(body).items()}
+                found, written = self._spans(body)
+                self.rows[ids] = {name: self._rows_of(windows, name in written) for name, windows in found.items()}
             self.known[key] = {name: self._together(rows) for name, rows in self.rows[ids].items()}
         return self.known[key]
 
-    def _rows_of(self, windows: _Windows) -> list[_Rows]:
+    def _rows_of(self, windows: _Windows, written: bool) -> list[_Rows]:
         """The windows of one array, and behind several of them the whole array."""
-        found = [self._rows(source, sizes, written=windows.written) for source, sizes in windows.found.values()]
+        found = [self._rows(source, sizes, written=written) for source, sizes in windows.values()]
         if len(found) > 1:
             every = [Span(UNKNOWN_SIZE if size is None else size) for size in shape(self.nest, found[0].source)]
-            found.append(self._rows(found[0].source, every, written=windows.written))
+            found.append(self._rows(found[0].source, every, written=written))
         return found
 
     def _together(self, rows: Sequence[_Rows]) -> TouchedRegion:
@@ -315,10 +308,11 @@ class LineTraffic:
         largest = max(found, key=lambda one: one.lines)
         return largest._replace(lines=min(lines, whole.lines), claimed=min(claimed, whole.claimed))
 
-    def _spans(self, body: Sequence[NestItem]) -> dict[str, _Windows]:
-        """Array -> what is touched of it. Accesses whose places other loops move have windows of their own: of ``A[k, m]*A[k, n]`` columns
-        of ``m`` and columns of ``n``; those that differ by constants share one."""
+    def _spans(self, body: Sequence[NestItem]) -> tuple[dict[str, _Windows], set[str]]:
+        """Array -> what is touched of it, and the arrays that are written. Accesses whose places other loops move have windows of their
+        own: of ``A[k, m]*A[k, n]`` columns of ``m`` and columns of ``n``; those that differ by constants share one."""
         found: dict[str, _Windows] = {}
+        writes: set[str] = set()
         registers = self.registers
         for loops, statement in statements(tuple(body)):
             further = {loop.name: (loop.extent or 1) - 1 for loop in loops}
@@ -332,11 +326,12 @@ class LineTraffic:
                 name, at, spans = self.windows[key]
                 windows = found.get(name)
                 if windows is None:
-                    windows = found[name] = _Windows()
-                known = windows.found.get(at)
-                windows.found[at] = place.source, spans if known is None else list(map(Span.joined, known[1], spans))
-                windows.written |= place is statement.target
-        return found
+                    windows = found[name] = {}
+                known = windows.get(at)
+                windows[at] = place.source, spans if known is None else list(map(Span.joined, known[1], spans))
+                if place is statement.target:
+                    writes.add(name)
+        return found, writes
 
     def _window(self, place: Place, further: Mapping[str, int]) -> _Window:
         """What is touched at a place by loops that take so many further iterations."""
@@ -419,9 +414,10 @@ def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> f
     """What these loops touch of a place on average, over what they touch in the first iteration of those ``above``: of 542 columns in
     tiles of 512 the last tile has 30.
     """
-    outside, part = {loop.name for loop in above}, 1.0
-    for depth, loop in enumerate(loops):
-        if loop.limits and loop.name in place.loops and not outside.isdisjoint(loop.limiting):
+    cut = [(depth, loop) for depth, loop in enumerate(loops) if loop.limits and loop.name in place.loops]
+    outside, part = {loop.name for loop in above} if cut else (), 1.0
+    for depth, loop in cut:
+        if not loop.limiting.isdisjoint(outside):
             part *= average_trips(loop, (*above, *loops[:depth])) / max(1.0, average_trips(loop, loops[:depth]))
     return min(1.0, part)
 

@@ -128,12 +128,12 @@ class Machine:
         return self._known[name]
 
     @cached_property
-    def _lost(self) -> dict[int, tuple[list[float], list[float]]]:
+    def _lost(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Runs that follow one another -> percents of the last cache, and the part of so much that they fetch again."""
         found = {}
         for runs, assumed in ASSUMED_LOST.items():
             known = {WHOLLY_KEPT: 0.0, **(self._measured(f"{LOST_BETWEEN_RUNS}{runs}_") or assumed), WHOLLY_LOST: 1.0}
-            found[runs] = list(known), list(known.values())
+            found[runs] = np.array(list(known)), np.array(list(known.values()))
         return found
 
     def lost_between_runs(self, times: float, runs: float) -> float:

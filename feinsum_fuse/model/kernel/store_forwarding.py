@@ -24,7 +24,7 @@ def waiting_loads(nest: Nest, registers: Collection[str], block: BasicBlock, ker
     waited = 0.0
     for source in _vectors(nest, registers, block):
         for other, code in kernel:
-            if other is block or code.lanes > 1 or all(line.statement.target.source != source for line in other.lines):
+            if other is block or all(line.statement.target.source != source for line in other.lines) or code.lanes > 1:
                 continue
             common = [loop for loop, same in zip(block.above, other.above, strict=False) if loop is same]
             times = math.prod(average_trips(loop, block.above[:depth]) for depth, loop in enumerate(common))

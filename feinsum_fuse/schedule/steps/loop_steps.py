@@ -19,10 +19,22 @@ from ..refusals import (
 )
 from ..step import EinsumName, Keyword, Step
 from ..tree.initial_values import initial_at, initial_nest, limits_of_initial, sets_as_much, without
-from ..tree.loops import chain_of, check_alone, computing, enclosing, find, guarded, is_reduction, output_indices, replace_loop, with_body
+from ..tree.loops import (
+    chain_of,
+    check_alone,
+    computing,
+    enclosing,
+    find,
+    guarded,
+    is_reduction,
+    output_indices,
+    replace_loop,
+    with_body,
+    with_loops,
+)
 from ..tree.nest import For, LoopRef, Nest, NestItem, PlacedStatement, fused_chain, rebuilt, statements, substituted, unless_same, walk
 from ..tree.polyhedra import carried
-from ..tree.sharing import Pace, Sharing, common_limits
+from ..tree.sharing import SAME_PACE, Sharing, common_limits
 
 
 @dataclass(frozen=True)
@@ -180,9 +192,9 @@ def shared(nest: Nest, refs: Sequence[LoopRef], step: Step, unfinished: Containe
     paces = sharing.paces()
     extents = [loop.extent for loop in loops]
     longest = None if None in extents else max(e for e in extents if e is not None)
-    if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1 or set(paces) != {Pace()}):
+    if longest is None and (len(set(extents)) > 1 or len({_limits_of(loop, names[0]) for loop in loops}) > 1 or set(paces) != {SAME_PACE}):
         raise DifferentExtentsError(f"{step}: loops of symbolic size are shared only if their bounds are the same")
-    merged = _joined(loops, longest) if set(paces) == {Pace()} else sharing.paced(paces)
+    merged = _joined(loops, longest) if set(paces) == {SAME_PACE} else sharing.paced(paces)
     start, stop = siblings
     return nest.replace(body=_merged(nest.body, names, start, stop, merged))
 
@@ -196,7 +208,8 @@ def _joined(loops: Sequence[For], longest: int | None) -> For:
         own = tuple(limit for limit in loop.limits if limit.renamed({loop.name: name}) not in kept)
         if longest is not None and loop.extent is not None and loop.extent < longest:
             own += (Affine((), loop.extent - 1) - Affine.variable(loop.name),)
-        body += substituted(guarded(loop.body, own), {loop.name: Affine.variable(name)})
+        inside = guarded(loop.body, own)
+        body += inside if loop.name == name else substituted(inside, {loop.name: Affine.variable(name)})
     return For(name, longest, body, kept, tuple(r for loop in loops for r in loop.refs))
 
 
@@ -259,7 +272,7 @@ class Bind(Step):
         for ref in (ref for member in members for ref in member.refs):
             nest = _with_init_inside(nest, ref, self)
         names = {member.name for member in members}
-        return nest.replace(body=rebuilt(nest.body, lambda n: (bound(n, self.axis),) if isinstance(n, For) and n.name in names else (n,)))
+        return nest.replace(body=with_loops(nest.body, names, lambda found: bound(found, self.axis)))
 
     def _check_independent(self, nest: Nest, loop: For, around: tuple[For, ...]) -> None:
         """Raise if an iteration touches what another one writes."""

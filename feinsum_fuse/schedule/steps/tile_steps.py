@@ -99,6 +99,8 @@ class Mover:
 
     def _limits(self, axis: int, step: Affine) -> tuple[Affine, ...]:
         """What limits the elements along an axis that any of the accesses touches: what limits those of each of them."""
+        if not any(loop.limits for loop in self.above):
+            return ()
         found: list[tuple[Affine, ...]] = []
         for above, place in ((self.above, self.parent), *self.others):
             inner = place.indices[axis] - place.indices[axis].restricted(self.scope)

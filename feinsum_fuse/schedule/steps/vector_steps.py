@@ -19,8 +19,8 @@ from ..kernel.operations import LANES, SHORTEST_BLOCK, has_blocks, has_vectors
 from ..refusals import BindingConflictError, NestOrderError, ReductionBindingError, VectorAccessError
 from ..statement import Place, Statement
 from ..step import Step
-from ..tree.loops import check_alone, find, is_reduction, with_body
-from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, rebuilt, statements, unless_same
+from ..tree.loops import check_alone, find, is_reduction, with_body, with_loops
+from ..tree.nest import For, LoopRef, Nest, NestItem, Tile, statements, unless_same
 from ..tree.parallel import axes_of
 
 
@@ -44,10 +44,10 @@ class Vectorize(Step):
         names = {loop.name for loop in loops}
         longest = max(loop.extent or 0 for loop in loops)
         lanes = min(length for length in LANES if length >= longest)
-        body = rebuilt(nest.body, lambda n: (_on_lanes(n, lanes),) if isinstance(n, For) and n.name in names else (n,))
-        nest = nest.replace(body=body)
+        nest = nest.replace(body=with_loops(nest.body, names, lambda loop: _on_lanes(loop, lanes)))
+        has_items = bool(axes_of(nest, "local"))
         for tile in list(nest.tiles.values()):
-            nest = _laid_out(nest, tile, names, lanes)
+            nest = _laid_out(nest, tile, names, lanes, has_items=has_items)
         return nest.replace(body=_copies_of_blocks(nest, nest.body))
 
     def _check(self, nest: Nest, ref: LoopRef, loop: For) -> None:
@@ -100,8 +100,9 @@ def lane_axis(place: Place, lane: str) -> int | None:
     return axes[0] if len(axes) == 1 and place.indices[axes[0]].coefficients[lane] == 1 else None
 
 
-def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
-    """The nest with this tile stored so that lanes lie next to one another, as vectors if it is private and always used so."""
+def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int, *, has_items: bool) -> Nest:
+    """The nest with this tile stored so that lanes lie next to one another, as vectors if it is private and always used so; ``has_items``:
+    whether loops run on work-items."""
     wanted: set[int | None] = set()
     aligned = True
     moved: list[tuple[tuple[For, ...], Place]] = []
@@ -134,7 +135,7 @@ def _laid_out(nest: Nest, tile: Tile, names: set[str], lanes: int) -> Nest:
     if MEMORIES[tile.memory].is_register and aligned:
         stored = dataclasses.replace(stored, lanes=lanes, padding=0)
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes))
-    elif MEMORIES[tile.memory].is_shared_by_items and not axes_of(nest, "local"):
+    elif MEMORIES[tile.memory].is_shared_by_items and not has_items:
         nest = nest.replace(body=_movers_of_vectors(nest.body, stored, lanes, lambda s: _fetches_rows(nest, s, axis)))
         nest = nest.replace(tiles=constantdict({**nest.tiles, tile.name: stored}))
         nest = nest.replace(body=_movers_of_blocks(nest, nest.body, stored, lanes))

@@ -7,9 +7,9 @@ What bounds a reduction says which points there are, and so nothing of the eleme
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 import islpy as isl
 
@@ -58,8 +58,7 @@ def sets_within(one: PlacedStatement, others: Sequence[PlacedStatement], fixed: 
     return bool(elements_set_per(*one, fixed).is_subset(reduce(or_, [elements_set_per(*other, fixed) for other in others])))
 
 
-@dataclass(frozen=True)
-class AxisRange:
+class AxisRange(NamedTuple):
     """Indices ``base + t`` for ``0 <= t <= reach`` where no cap is below t; base and caps are over loops that stand still."""
 
     base: Affine
@@ -73,8 +72,7 @@ class AxisRange:
         return self.base == other.base and self.reach <= other.reach and looser
 
 
-@dataclass(frozen=True)
-class ElementBox:
+class ElementBox(NamedTuple):
     """The elements that a statement sets while some loops around it stand still: a range of each axis, where these loops allow any."""
 
     axes: tuple[AxisRange, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 
@@ -65,6 +65,17 @@ def replace_chain(body: tuple[NestItem, ...], chain: Sequence[For], new: tuple[N
     return tuple(other for node in body for other in (replacement if node is first else (node,)))
 
 
+def with_loops(body: tuple[NestItem, ...], names: Container[str], change: Callable[[For], For]) -> tuple[NestItem, ...]:
+    """The tree with each loop of these names replaced by what ``change`` makes of it."""
+    result: list[NestItem] = []
+    for node in body:
+        if isinstance(node, For):
+            node = with_body(node, with_loops(node.body, names, change))
+            node = change(node) if node.name in names else node
+        result.append(node)
+    return unless_same(body, result)
+
+
 def replace_statement(body: tuple[NestItem, ...], old: Statement, new: Statement) -> tuple[NestItem, ...]:
     """The tree with a statement replaced."""
     return rebuilt(body, lambda node: (new,) if node is old else (node,))
@@ -81,7 +92,7 @@ def guarded(body: tuple[NestItem, ...], limits: tuple[Affine, ...]) -> tuple[Nes
 
 def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
     """The loops around the statement that computes an Einsum, outermost first."""
-    found = _computing(nest.body, einsum)
+    found = _computation(nest, einsum)
     if found is not None:
         return found[0]
     known = dict.fromkeys(s.einsum for _, s in nest.points)
@@ -90,13 +101,21 @@ def chain_of(nest: Nest, einsum: str, step: Step) -> tuple[For, ...]:
 
 def computing(nest: Nest, einsum: str) -> Statement:
     """The statement that computes an Einsum that is known to exist."""
-    found = _computing(nest.body, einsum)
+    found = _computation(nest, einsum)
     assert found is not None
     return found[1]
 
 
+def _computation(nest: Nest, einsum: str) -> PlacedStatement | None:
+    """The first statement that computes an Einsum, with the loops around it: a step asks for the same one of each loop that it looks at."""
+    known = nest.computations
+    if einsum not in known:
+        known[einsum] = _computing(nest.body, einsum)
+    return known[einsum]
+
+
 def _computing(body: tuple[NestItem, ...], einsum: str) -> PlacedStatement | None:
-    """The first statement that computes an Einsum, with the loops around it: what stands elsewhere is not looked at."""
+    """The same in a part of a tree: what stands elsewhere is not looked at."""
     for node in body:
         if not isinstance(node, For):
             if node.einsum == einsum and node.role in {"update", "map"}:
@@ -112,9 +131,11 @@ def interval(index: Affine, loops: Sequence[For], limits: int = 2) -> tuple[int 
     A limit is >= 0, so that adding a multiple of it bounds the expression from above, and subtracting one from below; the multiples
     that cancel a term are tried.
     """
-    known = tuple(dict.fromkeys([limit for loop in loops for limit in loop.limits])) if limits else ()
-    if not known:
+    if not index.terms:
+        return index.constant, index.constant
+    if not limits or all(loop.limiting.isdisjoint(index.variables) for loop in loops if loop.limits):  # as of most indices
         return _box(index.coefficients, index.constant, {loop.name: loop.extent for loop in loops})
+    known = tuple(dict.fromkeys([limit for loop in loops for limit in loop.limits]))
     return _limited(index, tuple([(loop.name, loop.extent) for loop in loops]), known, limits)
 
 
@@ -175,11 +196,10 @@ def _box(terms: Mapping[str, int], constant: int, extents: _Extents) -> tuple[in
 def is_reduction(nest: Nest, loop: For, einsum: str) -> bool:
     """Whether this loop runs over a rank variable that the Einsum's output is not indexed by."""
     statement = computing(nest, einsum)
-    return (
-        statement.reduce is not None
-        and loop.name in statement.iterated
-        and not any(loop.name in index.variables for index in output_indices(nest, statement))
-    )
+    if statement.reduce is None or loop.name not in statement.iterated or loop.name in statement.target.loops:
+        return False
+    tile = nest.tiles.get(statement.target.source)
+    return tile is None or not any(loop.name in first.variables for first in tile.origin)
 
 
 def output_indices(nest: Nest, statement: Statement) -> tuple[Affine, ...]:

@@ -24,13 +24,18 @@ from ..kept_property import kept_property
 from ..statement import Statement
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, init=False)
 class LoopRef:
     """A loop by what it is: a part of a rank variable of an Einsum. Each split appends ``0`` (outer) or ``1`` (inner) to the path."""
 
     einsum: str
     variable: str
     path: str = ""
+
+    def __init__(self, einsum: str, variable: str, path: str = "") -> None:
+        # Written out, as for loops below.
+        own = self.__dict__
+        own["einsum"], own["variable"], own["path"] = einsum, variable, path
 
     def __eq__(self, other: object) -> bool:
         # Written out, as for loops: a search compares a thousand for each candidate. Most differ in their path.
@@ -149,12 +154,12 @@ class For:
     @kept_property
     def touched(self) -> frozenset[str]:
         """The arrays, tiles and rules that statements below write or read; most steps look at one of them, and leave other loops alone."""
-        return frozenset().union(*(node.touched if isinstance(node, For) else node.sources for node in self.body))
+        return frozenset().union(*[node.touched if isinstance(node, For) else node.sources for node in self.body])
 
     @kept_property
     def computing(self) -> frozenset[str]:
         """The Einsums that statements below compute, or combine partial results of."""
-        return frozenset().union(*(node.computing for node in self.body))
+        return frozenset().union(*[node.computing for node in self.body])
 
     @kept_property
     def limiting(self) -> frozenset[str]:
@@ -233,7 +238,7 @@ class Tile:
         vector = Affine(tuple((name, factor // self.lanes) for name, factor in last.terms), last.constant // self.lanes)
         return (*outer, vector)
 
-    @property
+    @kept_property
     def elements(self) -> int:
         """How many elements are allocated."""
         total = 1
@@ -309,6 +314,11 @@ class Nest:
         _collect(self.body, (), found)
         return tuple(found)
 
+    @kept_property
+    def computations(self) -> dict[str, PlacedStatement | None]:
+        """Einsum -> the statement that computes it, with the loops around it, of those that a step has asked for (:mod:`.loops`)."""
+        return {}
+
     def tensor_of(self, source: str) -> str:
         """The tensor that an array, tile or rule holds (a part of)."""
         return self.tiles[source].tensor if source in self.tiles else self.sources[source].tensor
@@ -326,7 +336,7 @@ class Nest:
         """An identifier that no loop, tile or source has; ``between``: what stands before its number, if it needs one."""
         wish = identifier(wish)
         name, number = wish, 0 if between else 1
-        while name in self.tiles or name in self.sources or any(name in (loop.name, loop.fused) for loop in self.each_loop()):
+        while name in self.tiles or name in self.sources or any(loop.name == name or loop.fused == name for loop in self.all_loops):
             number += 1
             name = f"{wish}{between}{number}"
         return name

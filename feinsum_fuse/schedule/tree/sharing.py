@@ -32,6 +32,10 @@ class Pace:
     lead: int = 0
 
 
+SAME_PACE = Pace()
+"""Of branches that advance together."""
+
+
 @dataclass(frozen=True)
 class Flow:
     """A value that one branch writes and another reads."""
@@ -56,13 +60,13 @@ class Sharing:
 
     def paces(self) -> list[Pace]:
         """One for each branch, the last branch first in being decided; raises if no pace lets consumers find what they read."""
-        paces = [Pace() for _ in self.loops]
+        paces = [SAME_PACE for _ in self.loops]
         for position in reversed(range(len(self.loops))):
-            wanted = [Pace()]
+            wanted = [SAME_PACE]
             for later in range(position + 1, len(self.loops)):
                 for flow in self._flows(self.loops[position], self.loops[later]):
                     wanted.append(self._needed(flow, self.loops[position], self.loops[later], paces[later]))
-            ratios = {pace.ratio for pace in wanted if pace != Pace()} or {1}
+            ratios = {pace.ratio for pace in wanted if pace != SAME_PACE} or {1}
             if len(ratios) > 1:
                 raise ProducerConsumerError(
                     f"{self.step}: consumers read what {self.loops[position].refs[0].einsum} writes at different paces",
@@ -90,8 +94,8 @@ class Sharing:
                 f"{self.step}: {consumer.einsum} would read {flow.place} before {producer.einsum} has summed over {producer_loop.refs[0]}",
                 hint="Move the loop below the branch, or the consumer out of it.",
             )
-        if pace == Pace() and self._is_in_time(flow, producer_loop, consumer_loop):
-            return Pace()
+        if pace == SAME_PACE and self._is_in_time(flow, producer_loop, consumer_loop):
+            return SAME_PACE
         moving = None
         for ours, theirs in zip(output_indices(self.nest, producer), flow.place.indices, strict=True):
             step = ours.coefficients.get(producer_loop.name, 0)
