@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+from pymbolic.primitives import Product, Variable
 
 from ..arguments import described, element_type
 from ..errors import CascadeError, UnsupportedTypeError
+from ..formats.language.reductions import ADD
 from ..formats.sets import resolve
-from ..formats.workload import Workload
+from ..formats.workload import Workload, operand_name
 from ..number_types import BFLOAT16, computed_in
 from ..quantization import INT4, group_of
+from .sequence import AnyCascade, EinsumSequence
+from .terms import Einsum
 
 SUPPORTED = (
     *("float16", "float32", "float64", "complex64", "complex128"),
@@ -104,3 +111,62 @@ def computing_type(dtypes: tuple[str, ...], accumulate: str, fractional: bool) -
     if fractional:
         return "float64" if any(dtype.itemsize == 8 for dtype in every) else "float32"
     return str(np.result_type(*every).name)
+
+
+EXACT = {"float32": 1 << 24, "float64": 1 << 53}
+"""A type of floating-point numbers -> up to what it holds every whole number."""
+
+
+@dataclass(frozen=True, order=True)
+class AccumulateIn:
+    """``Z[m,n] = sum(A[m,k] * B[k,n])`` of whole numbers is taken in floating-point numbers that hold each of its sums.
+
+    1,024 products of two ``int8`` are at most 2**24, up to which float32 holds every whole number. A multiplication and an addition of such
+    numbers are one instruction. Invariant: the output keeps its values, in whatever order they are summed up.
+    """
+
+    einsum: str
+    dtype: str
+
+    def apply(self, cascade: AnyCascade) -> AnyCascade:
+        """The cascade with this Einsum's reduction in this type; :class:`CascadeError` unless that is exact, by types and sizes alone."""
+        einsum = cascade.einsum(self.einsum)
+        if why := self.fault(cascade):
+            raise CascadeError(f"sums of Einsum {einsum.name} cannot be taken in {described(self.dtype)}: {why}")
+        summed = dataclasses.replace(einsum, accumulate=self.dtype)
+        einsums = tuple(summed if other is einsum else other for other in cascade.einsums)
+        return cascade.rewritten(einsums, cascade.tensors, self)
+
+    def fault(self, cascade: EinsumSequence) -> str:
+        """Why that is not exact; empty if it is."""
+        einsum = cascade.einsum(self.einsum)
+        most = EXACT.get(self.dtype) if isinstance(self.dtype, str) else None
+        if most is None:
+            return f"whole numbers are held by {' and '.join(EXACT)}"
+        if einsum.reduce != ADD.name or not einsum.has_injective_output or einsum.populate or einsum.is_recurrence:
+            return "it is no plain sum"
+        bounds = sums_between(cascade, einsum)
+        if bounds is None:
+            return "its values are not products of whole numbers, of which it is known how many are summed up"
+        least, largest = bounds
+        if max(-least, largest) > most:
+            return f"they may be as large as {max(-least, largest)}, and every whole number is held up to {most}"
+        held = [t for t in (einsum.accumulate, cascade.tensors[einsum.output.tensor].dtype) if np.dtype(t).kind in "iu"]
+        short = [t for t in held if np.iinfo(t).max < largest or np.iinfo(t).min > least]
+        return f"{short[0]} does not hold each of them" if short else ""
+
+
+def sums_between(cascade: EinsumSequence, einsum: Einsum) -> tuple[int, int] | None:
+    """What the sums of an Einsum lie between, by types and sizes; ``None`` unless it sums products of so many whole numbers up."""
+    names = {operand_name(k): np.dtype(cascade.tensors[access.tensor].dtype) for k, access in enumerate(einsum.operands)}
+    factors = einsum.map.children if isinstance(einsum.map, Product) else (einsum.map,)
+    types = [names.get(factor.name) for factor in factors if isinstance(factor, Variable)]
+    sizes = [size for variable in einsum.reduction_variables if isinstance(size := einsum.sizes[variable], int)]
+    if len(types) < len(factors) or len(sizes) < len(einsum.reduction_variables) or np.dtype(einsum.accumulate).kind not in "iu":
+        return None
+    largest = math.prod(sizes)
+    for dtype in types:
+        if dtype is None or dtype.kind not in "iu":
+            return None
+        largest *= max(-int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    return -largest if any(dtype is not None and dtype.kind == "i" for dtype in types) else 0, largest

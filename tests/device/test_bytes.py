@@ -10,6 +10,7 @@ import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.cascades.rewriting.interleaving import Interleave
+from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.device.checking.array_traffic import traffic
 from feinsum_fuse.device.program.building import build
@@ -37,17 +38,33 @@ def test_sums_of_bytes(text: str, is_product: bool) -> None:
     np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
-@pytest.mark.parametrize("sizes", [SIZES, {"M": 70, "N": 107, "K": 139}], ids=str)
-def test_products_are_of_numbers_where_the_compiler_finds_no_instruction(sizes: dict[str, int]) -> None:
+@pytest.mark.parametrize("sizes", [SIZES, {"M": 70, "N": 107, "K": 139}, {**SIZES, "K": 1024}, {**SIZES, "K": 1025}], ids=str)
+@pytest.mark.parametrize(("right", "computed"), [("int8", "vconvert_float"), ("uint8", "vconvert_int")])
+def test_products_are_of_numbers_where_the_compiler_finds_no_instruction(sizes: dict[str, int], right: str, computed: str) -> None:
+    """Those of signed bytes in float32, at the most 1,024 for each sum."""
     to = replace(target(find_device("pocl")), quirks=replace(POCL, unknown_instructions=True))
-    cascade = suited(ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes=sizes, dtypes={**TYPES, "B": "int8"}), to)
+    cascade = suited(ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes=sizes, dtypes={**TYPES, "B": right}), to)
     assert Interleave not in map(type, cascade.rewritings)
+    assert (SplitReduction in map(type, cascade.rewritings)) == (right == "int8" and sizes["K"] > 1024)
     schedule = ff.lower(default_spec(cascade, target=to), target=to)
     assert Tensorize not in map(type, schedule.steps)
     program = build(cascade, schedule, find_device("pocl"))
-    assert "vconvert_int" in program.source
-    inputs = {name: np.random.default_rng(3).choice([-128, -1, 0, 127], cascade.fixed_shape(name)).astype(np.int8) for name in "AB"}
-    np.testing.assert_array_equal(program(**inputs)["Z"], cascade.reference(**inputs)["Z"])
+    assert computed in program.source
+    ends = {"A": [-128, -1, 0, 127], "B": [-128, -1, 0, 127] if right == "int8" else [0, 1, 128, 255]}
+    for few in (slice(1), slice(2), slice(None)):
+        inputs = {
+            name: np.random.default_rng(3).choice(ends[name][few], cascade.fixed_shape(name)).astype(cascade.tensors[name].dtype)
+            for name in "AB"
+        }
+        exact = inputs["A"].astype(int) @ inputs["B"].astype(int).T
+        np.testing.assert_array_equal(program(**inputs)["Z"], exact)
+
+
+def test_vectors_of_bytes_are_multiplied_as_whole_numbers() -> None:
+    """Where each byte is used once, it is converted as often as it is multiplied."""
+    to = replace(target(find_device("pocl")), quirks=replace(POCL, unknown_instructions=True))
+    cascade = ff.cascade(["Z[m] = A[m,k] * B[k]"], sizes={"M": 300, "K": 1500}, dtypes={**TYPES, "B": "int8"})
+    assert {einsum.accumulate for einsum in suited(cascade, to).einsums} == {"int32"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32"])

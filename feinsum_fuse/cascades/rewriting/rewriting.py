@@ -11,6 +11,7 @@ from typing import Annotated
 
 from ...errors import CascadeError
 from ...formats.validation.adapter import Adapter, Kinds
+from ..element_types import AccumulateIn
 from ..four_bits import InFourBits
 from ..gathering import Gather, GatherSteps
 from ..joining import Join
@@ -28,8 +29,8 @@ from .split_reduction import SplitReduction
 from .triangle import Triangle
 
 _KINDS: tuple[type[Rewriting], ...] = (
-    *(Batch, ContractionOrder, ExpandSoftmax, Gather, GatherSteps, InFourBits, Interleave, Join, OnePass, Online, Pack, Recompute),
-    *(Scan, Share, SplitReduction, Triangle, Unbatch, Unpack),
+    *(AccumulateIn, Batch, ContractionOrder, ExpandSoftmax, Gather, GatherSteps, InFourBits, Interleave, Join, OnePass, Online, Pack),
+    *(Recompute, Scan, Share, SplitReduction, Triangle, Unbatch, Unpack),
 )
 _REWRITING: Kinds[Rewriting] = Kinds("rewriting", {kind.__name__: kind for kind in _KINDS}, lambda kind: 1)
 _REWRITINGS: Adapter[tuple[Rewriting, ...]] = Adapter(tuple[Annotated[Rewriting, _REWRITING], ...], "list of rewritings", CascadeError)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import prod
 
@@ -27,6 +27,7 @@ from ...cascades.rewriting.packing import Pack, Unpack
 from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.rewriting.triangle import Triangle, symmetries
 from ...cascades.scanning import Scan, scanned
+from ...cascades.sequence import Rewriting
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...lowering.branch import runs_over_variables
@@ -35,6 +36,7 @@ from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
 from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, kept_bytes, reduced_in_order
 from ..segments import GROUP_POINTS, LEAST_ROWS
+from .exact_sums import in_exact_parts, in_floats
 from .reduction_parts import SAVED_TRAFFIC, elements_of, split_of
 
 FEWER = 2
@@ -81,30 +83,23 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum, target)
     cascade = without_doubles(cascade)
-    for einsum in cascade.einsums:
-        half = _halved(cascade, einsum, target)
-        cascade = half.apply(cascade) if half is not None else cascade
-    for einsum in cascade.einsums:
-        windows = _windows(cascade, einsum, target)
-        cascade = windows.apply(cascade) if windows is not None else cascade
-    for einsum in cascade.einsums:
-        scan = _scan(einsum, target)
-        cascade = scan.apply(cascade) if scan is not None else cascade
-    for einsum in cascade.einsums:
-        turned = _turned(cascade, einsum, target)
-        cascade = turned.apply(cascade) if turned is not None else cascade
-    for einsum in cascade.einsums:
-        split = _split(cascade, einsum, target)
-        cascade = split.apply(cascade) if split is not None else cascade
+    for choose in (_halved, _windows, _scan, _turned, _split, in_exact_parts, in_floats):
+        cascade = _chosen(cascade, choose, target)
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
-    for einsum in cascade.einsums:
-        unpacking = _unpacking(cascade, einsum, target)
-        cascade = unpacking.apply(cascade) if unpacking is not None else cascade
+    cascade = _chosen(cascade, _unpacking, target)
     packings = [packing for einsum in cascade.einsums for packing in _packings(cascade, einsum, target)]
     for packing in packings or [packing for einsum in cascade.einsums for packing in _small(cascade, einsum, target)]:
         interleaving = _interleaved(cascade, packing, target)
         cascade = packing.apply(cascade) if interleaving is None else interleaving.apply(cascade)
+    return cascade
+
+
+def _chosen(cascade: Cascade, choose: Callable[[Cascade, Einsum, Target], Rewriting | None], target: Target) -> Cascade:
+    """The cascade after the rewritings that are chosen for its Einsums, each in what the ones before have made of it."""
+    for einsum in cascade.einsums:
+        rewriting = choose(cascade, einsum, target)
+        cascade = cascade if rewriting is None else rewriting.apply(cascade)
     return cascade
 
 
@@ -334,7 +329,7 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     return found
 
 
-def _scan(einsum: Einsum, target: Target) -> Scan | None:
+def _scan(_: Cascade, einsum: Einsum, target: Target) -> Scan | None:
     """The blocks in which to take a reduction that ends or begins at a diagonal, if that takes few enough operations.
 
     Half of a block for each element, half of the blocks for each block, and both are added, which is written, read and written again. Lanes
