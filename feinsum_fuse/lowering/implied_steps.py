@@ -21,7 +21,6 @@ from ..schedule.intrinsics.function_matching import pays
 from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.intrinsics.registration import intrinsics
 from ..schedule.kernel.operations import LANES, has_vectors
-from ..schedule.kernel.writing import FULLY_UNROLLED
 from ..schedule.refusals import NothingMaskedError
 from ..schedule.statement import Statement
 from ..schedule.step import Step
@@ -34,7 +33,7 @@ from ..schedule.steps.tile_steps import CacheWrite
 from ..schedule.steps.vector_steps import Vectorize, consecutive_axis, lane_axis
 from ..schedule.target import Target
 from ..schedule.tree.accumulators import rounds
-from ..schedule.tree.loops import chain_of, is_reduction
+from ..schedule.tree.loops import FULLY_UNROLLED, chain_of, is_reduction
 from ..schedule.tree.masks import has_masks
 from ..schedule.tree.nest import For, LoopRef, Nest
 from ..schedule.tree.parallel import check_kernels

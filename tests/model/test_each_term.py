@@ -420,6 +420,24 @@ def test_lanes_that_are_added_up_wait_for_one_another() -> None:
     assert seconds(spec, lookahead_operations=1000, addition_latency_seconds=SLOW) < alone / 4
 
 
+def test_lanes_of_a_tile_of_many_rows_are_added_up_by_halves_as_those_of_few() -> None:
+    """Twelve rows of eight lanes are 96 numbers, more than a loop is written out for, and twelve vectors, which is what the text has."""
+
+    def arithmetic(rows: int) -> float:
+        spec = mapped(
+            "{rank_sizes: {M: 96, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m, n] * B[n]']}",
+            "[A, B, Z]",
+            f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Storage {{tensors: [Z], component: Register}}\n"
+            "  - !Temporal {rank_variable: n, tile_shape: 8}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+            "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+        )
+        machine = Machine.of(spec)
+        assert machine is not None
+        return sum(part.code.arithmetic for part in kernel_time(spec, machine).parts if part.role == "combine")
+
+    assert arithmetic(12) == arithmetic(6) == 96 * 4
+
+
 def test_sums_in_vectors_wait_for_no_other() -> None:
     """Eight lanes: an element takes an eighth of two loads in place of the latency of an addition."""
     order = seconds(joined_sums(1024), summed_seconds=1)
@@ -460,6 +478,16 @@ def test_functions_of_such_sums_are_the_compilers_own() -> None:
     own = [seconds(calls, log_summed_seconds=each) for each in (1e-8, 2e-8)]
     assert own[1] - own[0] == pytest.approx(64 * 256 * 1e-8, rel=0.01)
     assert seconds(calls, log_summed_seconds=1e-9) < seconds(calls, log_summed_seconds=1e-9, exp_summed_seconds=1) / 100
+
+
+def test_sums_of_sine_and_cosine_of_one_argument_are_vectors_where_a_probe_says_so() -> None:
+    """Else the compiler has one function for both, which is one of scalars: in one statement, or in two of a loop."""
+    figures = {"exp_scalar_seconds": 1e-8, "exp_summed_seconds": 1e-9, "sin_scalar_seconds": 1e-8, "cos_scalar_seconds": 1e-8}
+    both, apart = (joined_sums(256, f"sum(B[n] * sin(A[m, n]) + cos({of}))") for of in ("A[m, n]", "B[n]"))
+    known, vectors = figures | {"sin_summed_seconds": 1e-9, "cos_summed_seconds": 1e-9}, 64 * 256 * 2e-9
+    assert seconds(both, **known, sin_cos_summed_seconds=2e-9) == pytest.approx(vectors, rel=0.2)
+    assert seconds(both, **known, sin_cos_summed_seconds=1.5e-8) > 5 * vectors
+    assert seconds(apart, **known, sin_cos_summed_seconds=1.5e-8) == pytest.approx(vectors, rel=0.2)
 
 
 def test_sums_of_short_loops_that_are_written_out_stay_in_registers() -> None:

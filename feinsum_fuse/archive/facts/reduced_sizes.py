@@ -21,9 +21,9 @@ from ...cascades.matching.replacement import rewritten_match
 from ...cascades.rewriting.rewriting import rewritten
 from ...errors import Error
 from ...formats.integer_sets import constraint_value
-from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.schedule import Schedule
 from ...schedule.steps.loop_steps import Split
+from ...schedule.tree.loops import FULLY_UNROLLED
 from ...schedule.tree.nest import LoopRef
 
 WHOLE_TILES = 2

@@ -14,8 +14,9 @@ from functools import cached_property
 from ...codegen.executable import Executable
 from ...formats.language.functions import FUNCTIONS
 from ...model.kernel.value_operations import is_call
+from ...model.processor import BOTH_TURNS
 from ..runtime.loaded_executable import Loaded, queue_of
-from .core_probes import LONELY, PROBES
+from .core_probes import LONELY, PROBES, TURNED
 from .probes import Bench, Probe, source_of
 
 CALLED = tuple(name for name in LONELY if name != "exp" and name in FUNCTIONS and is_call(name))
@@ -64,6 +65,8 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
     }
 }
 """
+ARGUMENT = "(p[j * 16 + i] - p[8192])"
+"""What functions are called of in sums: another number for each neighbour."""
 _SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
 _PLACES = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
 _ITEMS = "REAL s = p[get_local_id(0)]; for (int i = 0; i < n; ++i) s = s * p[i + 64] + p[i + 80]; q[get_local_id(0)] = s;"
@@ -86,7 +89,7 @@ class SumBench:
 
     def calls(self) -> Iterator[tuple[str, Probe]]:
         """The same of sums of other functions than ``exp``, for which a compiler that makes vectors of sums has its own, too."""
-        for name in CALLED:
+        for name in (*CALLED, BOTH_TURNS):
             yield f"{name}_summed", self.scalars.probe(self._calls, f"probe_{name}_summed", 1, SUMS, SUMS * SUMMED, BYTES)
 
     def lengths(self) -> Iterator[tuple[str, Probe]]:
@@ -115,7 +118,7 @@ class SumBench:
     def _sums(self) -> Loaded:
         near, *apart = "p[j * 16 + i] * p[i + 4096]", *(f"p[i] * p[j + i * {step} + 4096]" for step in (APART, PARTED_APART))
         bodies = {"summed": _SUM.format(SUMMED, near), "folded_sum": _SUM.format(ADDED_UP, near)}
-        bodies["exp_summed"] = _SUM.format(SUMMED, "exp(p[j * 16 + i] - p[8192])")
+        bodies["exp_summed"] = _SUM.format(SUMMED, f"exp({ARGUMENT})")
         bodies |= {f"apart_{count}": _SUM.format(count, apart[0]) for count in APART_STEPS}
         bodies |= {f"parts_{part}": _SUM.format(part * PARTS_A_SUM, apart[1]) for part in PARTS}
         group = "(int) get_group_id(0)"
@@ -124,7 +127,8 @@ class SumBench:
 
     @cached_property
     def _calls(self) -> Loaded:
-        values = {name: PROBES[name].format("(p[j * 16 + i] - p[8192])", call=FUNCTIONS[name].opencl) for name in CALLED}
+        values = {name: PROBES[name].format(ARGUMENT, call=FUNCTIONS[name].opencl) for name in CALLED}
+        values[BOTH_TURNS] = TURNED.format(ARGUMENT, sin="sin", cos="cos")
         sums = {name: f"REAL w = p[0]; {_SUM.format(SUMMED, value)}" for name, value in values.items()}
         return self._loaded(self.scalars, {f"{name}_summed": text for name, text in sums.items()})
 

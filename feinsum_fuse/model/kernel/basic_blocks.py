@@ -19,10 +19,10 @@ from ...formats.language.reductions import ADD
 from ...formats.opencl import MEMORIES
 from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
-from ...schedule.kernel.writing import FULLY_UNROLLED
 from ...schedule.loop_trips import OuterLoop, average_trips, counted, outer_loop, space_of, trips
 from ...schedule.sameness import Same
 from ...schedule.statement import Place, Statement
+from ...schedule.tree.loops import moves_private
 from ...schedule.tree.nest import For, Nest, NestItem, unless_same
 
 SHORT = (4, 8)
@@ -228,23 +228,6 @@ def conditional(loop: For, above: Sequence[For]) -> bool:
         if factor * ((loop.extent or 1) - 1) > spare:
             return True
     return False
-
-
-def moves_private(nest: Nest, loop: For) -> bool:
-    """Whether a loop of our own moves or sets a small private tile: it is written out (as in ``schedule.writing``)."""
-    if loop.refs:
-        return False
-    inner = loop.inner_points
-    if len(inner) != 1 or inner[0][1].role in {"update", "map"}:
-        return False
-    found, tiles = False, nest.tiles
-    for source in inner[0][1].sources:
-        tile = tiles.get(source)
-        if tile is not None and MEMORIES[tile.memory].is_register:
-            if tile.elements // tile.lanes > FULLY_UNROLLED:
-                return False
-            found = True
-    return found
 
 
 def is_written_out(nest: Nest, loop: For) -> bool:

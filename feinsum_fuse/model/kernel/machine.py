@@ -314,6 +314,12 @@ class Machine:
         return self.variable("exp_summed_seconds", math.inf) < alone / 2
 
     @cached_property
+    def joins_turns(self) -> bool:
+        """Whether it does so where both sine and cosine of one argument are called."""
+        alone = max(self.function("sin", 1), self.function("cos", 1))
+        return self.variable(f"{BOTH_TURNS}_summed_seconds", 0.0) < alone / 2
+
+    @cached_property
     def levels(self) -> tuple[MemoryLevel, ...]:
         """Caches from the innermost, then the global memory; each with what it delivers to the one within."""
         found: list[MemoryLevel] = []

@@ -30,7 +30,7 @@ from ..refusals import NestOrderError
 from ..statement import Place, Statement
 from ..steps.vector_steps import is_transposed
 from ..target import Quirks
-from ..tree.loops import adds_lanes, is_reduction
+from ..tree.loops import is_reduction, moves_private
 from ..tree.nest import For, Nest, NestItem, Source, Tile, fused_chain, rebuilt, statements, walk
 from ..tree.parallel import check_kernels, exchanged, kernel_starts, memory_of
 from .intrinsics import registered, vector_dtype
@@ -46,8 +46,6 @@ _SPACES: dict[AddressSpace, lp.AddressSpace] = {
     "private": lp.AddressSpace.PRIVATE,
 }
 _TAGS = {"unroll": "unr", **{f"group.{k}": f"g.{k}" for k in range(3)}, **{f"local.{k}": f"l.{k}" for k in range(3)}}
-FULLY_UNROLLED = 64
-"""A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes is not in registers."""
 
 
 def written(t_unit: lp.TranslationUnit, nest: Nest, quirks: Quirks) -> lp.TranslationUnit:
@@ -184,8 +182,6 @@ class _Text:
         self.parameters: dict[str, list[str]] = {}
         self.digits: dict[str, Expression] = {}
         """What each of several loops that run as one is at."""
-        self.added = {s.target.source: above[-1].extent or 1 for above, s in nest.points if adds_lanes(nest, above, s)}
-        """Private array of partial results -> the lanes that each result has one of."""
 
     def block(self, body: tuple[NestItem, ...], above: tuple[str, ...], *, root: bool = False) -> frozenset[str]:
         """The nodes of one body, with a barrier wherever groups or work-items exchange data; says in which memories what was exchanged may
@@ -273,7 +269,7 @@ class _Text:
         self.parameters[loop.name] = parameters
         self.domains.append(basic_set([loop.name], [*within(loop.name, loop.extent), *loop.limits], parameters=parameters))
         tag = _TAGS.get(loop.binding)
-        if tag is None and not loop.refs and self._moves_private(loop):
+        if tag is None and not loop.refs and moves_private(self.nest, loop):
             tag = "unr"
         tags = {OwnedTag()} | ({lp.kernel.data.parse_tag(tag)} if tag else set())
         self.inames[loop.name] = Iname(loop.name, frozenset(tags))
@@ -332,19 +328,7 @@ class _Text:
         """Whether the iterations become statements that may stand in any order."""
         if loop.refs:
             return loop.binding == "unroll" and not any(is_reduction(self.nest, loop, ref.einsum) for ref in loop.refs)
-        return loop.binding == "loop" and self._moves_private(loop)
-
-    def _moves_private(self, loop: For) -> bool:
-        """Whether this is a loop of a small nest that moves or sets a private tile, or one over the lanes of a larger one."""
-        inner = [s for _, s in statements((loop,))]
-        places = {p.source for s in inner for p in (s.target, *s.operands)}
-        private = [self.nest.tiles[p] for p in places if p in self.nest.tiles and MEMORIES[self.nest.tiles[p].memory].is_register]
-        if not private or len(inner) != 1 or inner[0].role in {"update", "map"}:
-            return False
-        # What lanes add up is held as numbers, of which those of a vector are set and combined at once.
-        vectors = [t.elements // max(t.lanes, self.added.get(t.name, 1)) for t in private]
-        is_lanes = loop.body == (inner[0],) and all(self.added.get(t.name) == loop.extent for t in private)
-        return is_lanes or max(vectors) <= FULLY_UNROLLED
+        return loop.binding == "loop" and moves_private(self.nest, loop)
 
     def barrier(self, kind: str, memories: frozenset[str], above: tuple[str, ...]) -> None:
         """Everything before it is done, and seen by all, before anything after it starts."""

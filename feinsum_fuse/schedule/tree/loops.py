@@ -9,9 +9,13 @@ from functools import lru_cache
 from ...formats.affine import Affine
 from ...formats.opencl import MEMORIES
 from ..refusals import NestOrderError, UnknownEinsumError, UnknownLoopError
+from ..sameness import Same
 from ..statement import Statement
 from ..step import Step
 from .nest import For, LoopRef, Nest, NestItem, PlacedStatement, rebuilt, unless_same
+
+FULLY_UNROLLED = 64
+"""A nest that moves a private tile of up to this many elements or vectors is unrolled: an array that a loop indexes is not in registers."""
 
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
@@ -225,3 +229,28 @@ def adds_lanes(nest: Nest, above: Sequence[For], statement: Statement) -> bool:
     tile = nest.tiles.get(statement.target.source)
     is_private = tile is not None and tile.lanes == 1 and MEMORIES[tile.memory].is_register
     return is_private and bool(above) and above[-1].binding == "vector" and statement.role == "update"
+
+
+def moves_private(nest: Nest, loop: For) -> bool:
+    """Whether a loop of our own moves or sets a private tile of few elements or vectors, or is one over the lanes of a larger one: the text
+    has its iterations one behind another.
+    """
+    if loop.refs or len(loop.inner_points) != 1:
+        return False
+    ((_, statement),) = loop.inner_points
+    if statement.role in {"update", "map"}:
+        return False
+    held = (nest.tiles.get(source) for source in statement.sources)
+    private = [tile for tile in held if tile is not None and MEMORIES[tile.memory].is_register]
+    if all(tile.elements // tile.lanes <= FULLY_UNROLLED for tile in private):
+        return bool(private)
+    # What lanes add up is held as numbers, of which those of a vector are set and combined at once.
+    added = _added_lanes(Same(nest))
+    is_lanes = loop.body == (statement,) and all(added.get(tile.name) == loop.extent for tile in private)
+    return is_lanes or all(tile.elements // max(tile.lanes, added.get(tile.name, 1)) <= FULLY_UNROLLED for tile in private)
+
+
+@lru_cache(4)
+def _added_lanes(nest: Same[Nest]) -> Mapping[str, int]:
+    """Private tile of partial results -> the lanes that each result has one of."""
+    return {s.target.source: above[-1].extent or 1 for above, s in nest.value.points if adds_lanes(nest.value, above, s)}

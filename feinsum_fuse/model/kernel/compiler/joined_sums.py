@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from loopy.symbolic import SubstitutionMapper, UncachedWalkMapper
+from pymbolic.mapper.substitutor import make_subst_func
+from pymbolic.primitives import Call, Variable
+
+from ....formats.language.functions import FUNCTIONS
 from ....formats.language.reductions import ADD
+from ....formats.workload import operand_name
 from ..basic_blocks import CodeLine
 from ..straight_code import Straight
 from ..value_operations import is_call
@@ -36,6 +42,8 @@ def _lanes(code: Straight) -> int:
     summed = code.block.trips * max(line.copies for line in lines)
     if not all(_is_joined(code, line, loop.name) for line in lines) or summed < longest * (1 if code.sums.lengths else 2):
         return 1
+    if _turns_both_ways(code):
+        return 1
     return min(longest, 1 << (int(max(1.0, code.block.trips)).bit_length() - 1))
 
 
@@ -46,3 +54,29 @@ def _is_joined(code: Straight, line: CodeLine, loop: str) -> bool:
     if line.statement.reduce not in (None, ADD.name):
         return False
     return code.machine.joins_calls or not any(is_call(name) for name, _ in code.operations_of(line))
+
+
+def _turns_both_ways(code: Straight) -> bool:
+    """Whether the loop takes sine and cosine of one argument, and the compiler one function for both, of which there is none on vectors."""
+    if code.machine.joins_turns:
+        return False
+    turns = _Turns()
+    for line in code.block.lines:
+        if any(name in FUNCTIONS and FUNCTIONS[name].is_periodic for name, _ in code.operations_of(line)):
+            places = {operand_name(k): Variable(f"{p.source}{p.indices}") for k, p in enumerate(line.statement.operands)}
+            turns(SubstitutionMapper(make_subst_func(places))(line.statement.value))
+    return len({arguments for _, arguments in turns.found}) < len(turns.found)
+
+
+class _Turns(UncachedWalkMapper):  # type: ignore[misc]
+    """Finds periodic functions with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[tuple[str, object]] = set()
+
+    def map_call(self, expr: Call) -> None:
+        name = expr.function.name if isinstance(expr.function, Variable) else str(expr.function)
+        if name in FUNCTIONS and FUNCTIONS[name].is_periodic:
+            self.found.add((name, expr.parameters))
+        super().map_call(expr)
