@@ -61,6 +61,7 @@ FIGURES: dict[str, Assumed] = {
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
     "wake_seconds": Assumed(0.0, "how much later than the first core the others begin with a kernel; a calibration measures it"),
     "written_out_sums": Assumed(1, "copies of a sum that a compiler makes of short loops to keep each in a register: none (LLVM 14)"),
+    "written_out_own_sums": Assumed(1, "steps of the sum that each iteration of a loop around has for itself: as of those (LLVM 14)"),
     "written_out_steps": Assumed(1, "steps of a sum that a compiler writes out although some of its elements lie apart: none (LLVM 14)"),
     "written_out_parts": Assumed(5, "steps of a longer sum at a time, the same, by a compiler that writes out some: Intel's of 2026"),
     "group_index_times": Assumed(1.0, "times as long a loop over scalars takes that asks for a group's index: as without (LLVM 14)"),

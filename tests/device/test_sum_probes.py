@@ -20,6 +20,7 @@ def test_a_step_is_what_is_left_without_the_lanes() -> None:
     found = figures(lambda name: 1e-10, KNOWN)
     assert found["summed_seconds"] == pytest.approx((256 * 8e-11 - 4e-9) / 240)
     assert found["written_out_sums"] == 32
+    assert found["written_out_own_sums"] == 64
     assert found["written_out_steps"] == 256
     assert found["written_out_parts"] == 5
     assert found["group_index_times"] == 1
@@ -38,6 +39,7 @@ def test_what_takes_as_long_as_memory_or_additions_is_not_written_out() -> None:
 
     found = figures(seconds, KNOWN)
     assert found["written_out_sums"] == 16
+    assert found["written_out_own_sums"] == 1
     assert found["written_out_steps"] == 64, "the shortest of these sums is the one whose time the model has"
     assert found["written_out_parts"] == 2
     assert found["group_index_times"] == pytest.approx(10)

@@ -175,6 +175,14 @@ def apart_sums(length: int = 128) -> Spec:
     return with_variables(joined_sums(length, "A[n, m] * B[n]"), **figures)
 
 
+def own_sums() -> Spec:
+    """Sums of 48 steps that each iteration of a loop has for itself."""
+    loops = "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Storage {tensors: [Z], component: Register}\n"
+    loops += "  - !Temporal {rank_variable: k, tile_shape: 1}"
+    sums = mapped("{rank_sizes: {M: 64, K: 48}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[k, m] * B[k]']}", "[A, B, Z]", loops)
+    return with_variables(sums, written_out_sums=32)
+
+
 def short_sums(rows: int = 8) -> Spec:
     """A product whose sums are vectors in memory, so many rows of which a short loop goes on with."""
     return mapped(
@@ -256,6 +264,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
     "written_out_sums": (short_sums(), 1, 32),
+    "written_out_own_sums": (own_sums(), 1, 48),
     "written_out_steps": (apart_sums(), 1, 256),
     "written_out_parts": (apart_sums(365), 1, 5),
     "group_index_times": (over_groups(), 1, 16),
@@ -420,24 +429,6 @@ def test_lanes_that_are_added_up_wait_for_one_another() -> None:
     assert seconds(spec, lookahead_operations=1000, addition_latency_seconds=SLOW) < alone / 4
 
 
-def test_lanes_of_a_tile_of_many_rows_are_added_up_by_halves_as_those_of_few() -> None:
-    """Twelve rows of eight lanes are 96 numbers, more than a loop is written out for, and twelve vectors, which is what the text has."""
-
-    def arithmetic(rows: int) -> float:
-        spec = mapped(
-            "{rank_sizes: {M: 96, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m, n] * B[n]']}",
-            "[A, B, Z]",
-            f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Storage {{tensors: [Z], component: Register}}\n"
-            "  - !Temporal {rank_variable: n, tile_shape: 8}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
-            "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
-        )
-        machine = Machine.of(spec)
-        assert machine is not None
-        return sum(part.code.arithmetic for part in kernel_time(spec, machine).parts if part.role == "combine")
-
-    assert arithmetic(12) == arithmetic(6) == 96 * 4
-
-
 def test_sums_in_vectors_wait_for_no_other() -> None:
     """Eight lanes: an element takes an eighth of two loads in place of the latency of an addition."""
     order = seconds(joined_sums(1024), summed_seconds=1)
@@ -478,16 +469,6 @@ def test_functions_of_such_sums_are_the_compilers_own() -> None:
     own = [seconds(calls, log_summed_seconds=each) for each in (1e-8, 2e-8)]
     assert own[1] - own[0] == pytest.approx(64 * 256 * 1e-8, rel=0.01)
     assert seconds(calls, log_summed_seconds=1e-9) < seconds(calls, log_summed_seconds=1e-9, exp_summed_seconds=1) / 100
-
-
-def test_sums_of_sine_and_cosine_of_one_argument_are_vectors_where_a_probe_says_so() -> None:
-    """Else the compiler has one function for both, which is one of scalars: in one statement, or in two of a loop."""
-    figures = {"exp_scalar_seconds": 1e-8, "exp_summed_seconds": 1e-9, "sin_scalar_seconds": 1e-8, "cos_scalar_seconds": 1e-8}
-    both, apart = (joined_sums(256, f"sum(B[n] * sin(A[m, n]) + cos({of}))") for of in ("A[m, n]", "B[n]"))
-    known, vectors = figures | {"sin_summed_seconds": 1e-9, "cos_summed_seconds": 1e-9}, 64 * 256 * 2e-9
-    assert seconds(both, **known, sin_cos_summed_seconds=2e-9) == pytest.approx(vectors, rel=0.2)
-    assert seconds(both, **known, sin_cos_summed_seconds=1.5e-8) > 5 * vectors
-    assert seconds(apart, **known, sin_cos_summed_seconds=1.5e-8) == pytest.approx(vectors, rel=0.2)
 
 
 def test_sums_of_short_loops_that_are_written_out_stay_in_registers() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model.kernel.kernel_time import kernel_time
+from feinsum_fuse.model.kernel.machine import Machine
 from tests.model.test_each_term import joined_sums, mapped, seconds, with_variables
 
 
@@ -60,3 +62,31 @@ def test_what_no_vector_is_full_of_is_counted_block_by_block() -> None:
     )
     figures = {"launch_seconds": 1e-12, "summed_seconds": 1e-13, "folded_sum_seconds": 1e-13, "issue_seconds": 1e-13, "load_seconds": 1e-6}
     assert seconds(spec, **figures) == pytest.approx(64 * 136 / 8 * 2 * 1e-6, rel=0.05)
+
+
+def test_lanes_of_a_tile_of_many_rows_are_added_up_by_halves_as_those_of_few() -> None:
+    """Twelve rows of eight lanes are 96 numbers, more than a loop is written out for, and twelve vectors, which is what the text has."""
+
+    def arithmetic(rows: int) -> float:
+        spec = mapped(
+            "{rank_sizes: {M: 96, N: 64}, bits_per_value: {All: 32}, einsums: ['Z[m] = A[m, n] * B[n]']}",
+            "[A, B, Z]",
+            f"- !Temporal {{rank_variable: m, tile_shape: {rows}}}\n  - !Storage {{tensors: [Z], component: Register}}\n"
+            "  - !Temporal {rank_variable: n, tile_shape: 8}\n  - !Temporal {rank_variable: m, tile_shape: 1}\n"
+            "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+        )
+        machine = Machine.of(spec)
+        assert machine is not None
+        return sum(part.code.arithmetic for part in kernel_time(spec, machine).parts if part.role == "combine")
+
+    assert arithmetic(12) == arithmetic(6) == 96 * 4
+
+
+def test_sums_of_sine_and_cosine_of_one_argument_are_vectors_where_a_probe_says_so() -> None:
+    """Else the compiler has one function for both, which is one of scalars: in one statement, or in two of a loop."""
+    figures = {"exp_scalar_seconds": 1e-8, "exp_summed_seconds": 1e-9, "sin_scalar_seconds": 1e-8, "cos_scalar_seconds": 1e-8}
+    both, apart = (joined_sums(256, f"sum(B[n] * sin(A[m, n]) + cos({of}))") for of in ("A[m, n]", "B[n]"))
+    known, vectors = figures | {"sin_summed_seconds": 1e-9, "cos_summed_seconds": 1e-9}, 64 * 256 * 2e-9
+    assert seconds(both, **known, sin_cos_summed_seconds=2e-9) == pytest.approx(vectors, rel=0.2)
+    assert seconds(both, **known, sin_cos_summed_seconds=1.5e-8) > 5 * vectors
+    assert seconds(apart, **known, sin_cos_summed_seconds=1.5e-8) == pytest.approx(vectors, rel=0.2)

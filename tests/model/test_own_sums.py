@@ -30,6 +30,26 @@ def test_short_sums_are_written_out_and_become_those_of_vectors() -> None:
     assert seconds(neighbours(64), **WRITTEN_OUT) == pytest.approx(seconds(neighbours(64), issue_seconds=1e-13))
 
 
+def test_such_sums_may_be_longer_than_those_of_a_tile_that_are_written_out() -> None:
+    longer = {**WRITTEN_OUT, "written_out_own_sums": 48.0}
+    assert seconds(neighbours(48), **longer) < seconds(neighbours(48)) / 4
+    assert seconds(neighbours(49), **longer) == pytest.approx(seconds(neighbours(49), issue_seconds=1e-13))
+    assert seconds(neighbours(48), written_out_own_sums=48.0) == seconds(neighbours(48)), "no compiler that writes out none"
+
+
+def test_sums_in_two_loops_are_written_out_as_those_of_a_tile_are() -> None:
+    """Five sums of eight steps are 40 copies: more than 32, and in loops in one another."""
+    spec = mapped(
+        "{rank_sizes: {M: 64, N: 5, K: 8}, bits_per_value: {All: 32}, einsums: ['Z[n, m] = A[k, m] * B[n, k]']}",
+        "[A, B, Z]",
+        "- !Temporal {rank_variable: m, tile_shape: 1}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        "  - !Storage {component: Register, tensors: [Z]}\n  - !Temporal {rank_variable: k, tile_shape: 1}",
+    )
+    alone = seconds(spec, **WRITTEN_OUT)
+    assert seconds(spec, **WRITTEN_OUT, written_out_own_sums=48.0) == alone
+    assert seconds(spec, **{**WRITTEN_OUT, "written_out_sums": 48.0}) < alone
+
+
 def test_what_such_sums_read_of_rows_is_gathered() -> None:
     assert seconds(neighbours(8, "A[m, k]"), **WRITTEN_OUT, gathered_seconds=SLOW) == pytest.approx(16 * 64 * 8 * SLOW, rel=0.01)
     assert seconds(neighbours(8), **WRITTEN_OUT, gathered_seconds=SLOW) < SLOW, "neighbours are not"

@@ -29,6 +29,10 @@ SUMS = 16
 """Of the same length one after another."""
 KEPT_SUMS = (8, 16, 32)
 """Sums of vectors that a short loop goes on with, each time it is entered."""
+OWN_STEPS = (32, 48, 64)
+"""Elements of a sum that each iteration of a loop around has for itself."""
+OWN_PLACES = 64
+"""Iterations of that loop."""
 APART_STEPS = (64, 128, 256)
 """Elements of a sum of which one operand's lie apart: as many as a compiler may write out."""
 APART = 17
@@ -68,6 +72,10 @@ void probe_%s(__global VEC const *restrict x, __global VEC *restrict y, int n, i
 ARGUMENT = "(p[j * 16 + i] - p[8192])"
 """What functions are called of in sums: another number for each neighbour."""
 _SUM = "for (int j = 0; j < n; ++j) {{ REAL s = 0; for (int i = 0; i < {}; ++i) s += {}; q[j] += s; }}"
+_OWN = (
+    "for (int j = 0; j < n; ++j) for (int k = 0; k < {1}; ++k)"
+    " {{ REAL s = 0; for (int i = 0; i < {0}; ++i) s += p[{1} * i + k] * p[j * 16 + i + 8192]; q[(j & 3) * {1} + k] = s; }}"
+)
 _PLACES = "for (int i = 0; i < n; ++i) q[{0} + i] = p[{0} + i] * p[8192];"
 _ITEMS = "REAL s = p[get_local_id(0)]; for (int i = 0; i < n; ++i) s = s * p[i + 64] + p[i + 80]; q[get_local_id(0)] = s;"
 _KEPT = "for (int k = 0; k < n; ++k) for (int j = 0; j < {}; ++j) y[j] = y[j] + p[j * 64 + k] * x[k];"
@@ -95,6 +103,7 @@ class SumBench:
     def lengths(self) -> Iterator[tuple[str, Probe]]:
         """(name, probe) of what tells how much is written out."""
         yield from ((f"copies {count}", self._kept(count)) for count in KEPT_SUMS)
+        yield from ((f"own {count}", self._own(count)) for count in OWN_STEPS)
         yield from ((f"steps {count}", self._apart(count)) for count in APART_STEPS[1:])
         yield from ((f"parts {part}", self._parted(part)) for part in PARTS)
         loaded = self._loaded(self.items, {"items": _ITEMS})
@@ -108,6 +117,9 @@ class SumBench:
     def _apart(self, count: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_apart_{count}", 1, SUMS, SUMS * count, BYTES)
 
+    def _own(self, count: int) -> Probe:
+        return self.scalars.probe(self._sums, f"probe_own_{count}", 1, SUMS, SUMS * OWN_PLACES * count, BYTES)
+
     def _parted(self, part: int) -> Probe:
         return self.scalars.probe(self._sums, f"probe_parts_{part}", 1, SUMS, SUMS * part * PARTS_A_SUM, 2 * BYTES)
 
@@ -120,6 +132,7 @@ class SumBench:
         bodies = {"summed": _SUM.format(SUMMED, near), "folded_sum": _SUM.format(ADDED_UP, near)}
         bodies["exp_summed"] = _SUM.format(SUMMED, f"exp({ARGUMENT})")
         bodies |= {f"apart_{count}": _SUM.format(count, apart[0]) for count in APART_STEPS}
+        bodies |= {f"own_{count}": _OWN.format(count, OWN_PLACES) for count in OWN_STEPS}
         bodies |= {f"parts_{part}": _SUM.format(part * PARTS_A_SUM, apart[1]) for part in PARTS}
         group = "(int) get_group_id(0)"
         bodies |= {"index_known": f"int g = {group}; {_PLACES.format('g')}", "index_asked": _PLACES.format(group)}
@@ -165,10 +178,12 @@ def figures(seconds: Callable[[str], float], known: Mapping[str, float]) -> dict
     summed = max(0.0, SUMMED * whole - lanes) / (SUMMED - ADDED_UP)
     # Kept in registers they take half of what memory does, or less; what is between the two is noise.
     kept = [count for count in KEPT_SUMS if seconds(f"copies {count}") < update / 1.5]
+    # As vectors they take a sixteenth or an eighth of what a sum alone does, one after another a third at the least.
+    own = [count for count in OWN_STEPS if seconds(f"own {count}") < latency / 5]
     # Of sums that keep their order a core that sees ahead overlaps no more than two, which take half of that.
     steps = [count for count in APART_STEPS if (gathered if count == APART_STEPS[0] else seconds(f"steps {count}")) < latency / 2]
     parts = [part for part in PARTS if seconds(f"parts {part}") < latency / 2]
-    longest = {"sums": kept, "steps": steps, "parts": parts}
+    longest = {"sums": kept, "own_sums": own, "steps": steps, "parts": parts}
     written_out = {f"written_out_{name}": float(max(found, default=1)) for name, found in longest.items()}
     # Multiply-adds that wait for one another: of all work-items as many at once as are a vector.
     together = max(1.0, SUMMING_ITEMS * latency / seconds("items"))

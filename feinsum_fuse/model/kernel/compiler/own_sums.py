@@ -24,8 +24,7 @@ def with_own_sums_written_out(nest: Nest, machine: Machine) -> Nest:
     """The nest with all loops unrolled inside those over scalars whose iterations have sums of their own, as far as the compiler makes so
     many copies of a statement; a calibration measures how many it makes of short loops.
     """
-    most = machine.figure("written_out_sums")
-    if most <= 1:
+    if _most(machine) <= 1:
         return nest
 
     def written(body: tuple[NestItem, ...]) -> tuple[NestItem, ...]:
@@ -34,7 +33,7 @@ def with_own_sums_written_out(nest: Nest, machine: Machine) -> Nest:
     def of(node: For) -> For:
         if node.binding in ("vector", "unroll"):
             return node
-        if _has_short_loops(node, most) and _have_own(nest, node):
+        if _has_short_loops(node, machine) and _have_own(nest, node):
             return node.around(tuple(map(unrolled, node.body)))
         inner = written(node.body)
         return node if inner is node.body else node.around(inner)
@@ -42,10 +41,20 @@ def with_own_sums_written_out(nest: Nest, machine: Machine) -> Nest:
     return nest.replace(body=written(nest.body))
 
 
-def _has_short_loops(loop: For, most: float) -> bool:
-    """Whether there are loops in a loop, all of known length and with at most so many copies of a statement together."""
+def _most(machine: Machine) -> float:
+    """Steps of such sums up to which a compiler writes them out; 1 of one that writes out none."""
+    others = machine.figure("written_out_sums")
+    return max(others, machine.figure("written_out_own_sums")) if others > 1 else 1.0
+
+
+def _has_short_loops(loop: For, machine: Machine) -> bool:
+    """Whether there are loops in a loop, all of known length and with at most so many copies of a statement together as the compiler makes:
+    more of a loop that stands alone than of loops in one another.
+    """
     inside = [one for one in loop.loops if one is not loop]
-    return any(one.binding == "loop" and one.extent != 1 for one in inside) and _copies(loop.body, {one.name for one in inside}) <= most
+    turning = [one for one in inside if one.binding == "loop" and one.extent != 1]
+    most = _most(machine) if len(turning) == 1 else machine.figure("written_out_sums")
+    return bool(turning) and _copies(loop.body, {one.name for one in inside}) <= most
 
 
 def _copies(body: tuple[NestItem, ...], known: Set[str]) -> float:
@@ -120,7 +129,7 @@ class OwnSums:
 
     def _turns_before(self, loop: For, place: Place) -> float:
         """Iterations of the loop around for which a place is gathered at once: of an input, since tiles are filled anew."""
-        is_short = (loop.extent or math.inf) <= self.machine.figure("written_out_sums")
+        is_short = (loop.extent or math.inf) <= _most(self.machine)
         written = {line.statement.target.source for line in self.block.lines}
         around = self.block.above[-2] if len(self.block.above) > 1 else None
         if around is None or not is_short or place.source in {*self.nest.tiles, *written} or place.loops & {around.name}:
