@@ -18,19 +18,19 @@ class Residuals:
 
 
 RESIDUALS: dict[str, Residuals] = {
-    "full vectors": Residuals(0.78, 1.34, 2827),
-    "narrow vectors": Residuals(0.77, 1.27, 3810),
-    "scalars": Residuals(0.66, 1.35, 794),
-    "own caches": Residuals(0.61, 1.25, 604),
-    "shared memory": Residuals(0.68, 1.20, 340),
+    "full vectors": Residuals(0.78, 1.28, 4323),
+    "narrow vectors": Residuals(0.79, 1.25, 5328),
+    "scalars": Residuals(0.61, 1.33, 1238),
+    "own caches": Residuals(0.60, 1.27, 795),
+    "shared memory": Residuals(0.67, 1.19, 370),
 }
 """Kind of kernel -> its residuals: what most of the predicted time is spent on.
 
-``python -m benchmarks.fidelity residuals`` prints them from 8,375 mappings of 109 workloads measured on two Zen 4, a Zen 5 (the second Zen
+``python -m benchmarks.fidelity residuals`` prints them from 12,054 mappings of 219 workloads measured on two Zen 4, a Zen 5 (the second Zen
 4 and the Zen 5 on PoCL and on Intel's runtime) and a Xeon, with what intervals from the other sets hold of each workload, and of each
 set. Workloads whose times are not known to 5 %, the median over mappings, are left out: what a busy host took says nothing of the model. A
 time is known as well as its runs agree: it is between the fastest run and what is faster by their noise, and the ratio nearest to 1 in
-between counts. Each workload weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 17 % in all are
+between counts. Each workload weighs as much as any other. Of intervals with so much weight the shortest is taken. Tails of 18 % in all are
 left out: with these the intervals that the other sets make hold eight tenths of a workload, the mean over all of them, those with
 noise too. The noise of the calibration is among them.
 """
