@@ -159,13 +159,15 @@ DRAWN_BY_SUBJECT_ON_ZEN_5_NEXT = (
 """Workloads X: of kinds that are in none of the others, as combustion, spreading of diseases, animation of bodies, banks of filters, soft
 clustering, removal of noise by blocks, order statistics of images and learning without labels have them, sizes drawn; judged once on both
 runtimes on the processor of set W, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_ON_ZEN_4_AGAIN = (
     *("structure_factors", "stress_return", "coupled_features", "choice_shares"),
     *("binary_patterns", "hologram_step", "lag_differences", "pair_loss"),
 )
 """Workloads Y: of kinds that are in none of the others, as crystallography, plastic solids, geometric nets, market research, textures of
-images, retrieval of phases, pitch of voices and learning to rank have them, sizes drawn; for both runtimes on the Zen 4 of sets K to V.
-Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+images, retrieval of phases, pitch of voices and learning to rank have them, sizes drawn; judged once on both runtimes on the Zen 4 of sets
+K to V, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads that are held out: none are drawn now. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -191,9 +193,10 @@ SETS = {
     "workloads of eight subjects at last": DRAWN_BY_SUBJECT_AT_LAST,
     "workloads of eight subjects on a Zen 5": DRAWN_BY_SUBJECT_ON_ZEN_5,
     "workloads of eight subjects more on a Zen 5": DRAWN_BY_SUBJECT_ON_ZEN_5_NEXT,
+    "workloads of eight subjects on a Zen 4 again": DRAWN_BY_SUBJECT_ON_ZEN_4_AGAIN,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
