@@ -42,7 +42,7 @@ WITH_ZERO = tuple(name + OF_ZERO for name in CHAINED)
 """The same of 0 and another number."""
 RUNNING = "running_"
 """What they are called, with this before their names, where the first argument is what a reduction of vectors has so far."""
-TURNED = "{sin}({0}) + {cos}({0})"
+BOTH_TURNED = "{sin}({0}) + {cos}({0})"
 """The sine and the cosine of one argument."""
 ZERO = "{call}(w - {0}, (REAL) 0)"
 """The greater or lesser of a number and 0."""
@@ -377,7 +377,7 @@ class CoreBench:
         }
         for name in MAPS:
             calls[name] = f"for (int i = 0; i < n; ++i) {{ y[i] = {PROBES[name].format('x[i]', call=names.get(name))}; }}"
-        calls[BOTH_TURNS] = " ".join(f"a{k} = {TURNED.format(f'a{k}', **names)};" for k in range(CALLS))
+        calls[BOTH_TURNS] = " ".join(f"a{k} = {BOTH_TURNED.format(f'a{k}', **names)};" for k in range(CALLS))
         for name in CHAINED:
             calls[name + OF_ZERO] = " ".join(f"a{k} = {ZERO.format(f'a{k}', call=names[name])};" for k in range(CALLS))
         reduced = {name for name in names if name.removeprefix(RUNNING) in CHAINED}

@@ -16,7 +16,7 @@ from ...formats.language.functions import FUNCTIONS
 from ...model.kernel.value_operations import is_call
 from ...model.processor import BOTH_TURNS
 from ..runtime.loaded_executable import Loaded, queue_of
-from .core_probes import LONELY, PROBES, TURNED
+from .core_probes import BOTH_TURNED, LONELY, PROBES
 from .probes import Bench, Probe, source_of
 
 CALLED = tuple(name for name in LONELY if name != "exp" and name in FUNCTIONS and is_call(name))
@@ -141,7 +141,7 @@ class SumBench:
     @cached_property
     def _calls(self) -> Loaded:
         values = {name: PROBES[name].format(ARGUMENT, call=FUNCTIONS[name].opencl) for name in CALLED}
-        values[BOTH_TURNS] = TURNED.format(ARGUMENT, sin="sin", cos="cos")
+        values[BOTH_TURNS] = BOTH_TURNED.format(ARGUMENT, sin="sin", cos="cos")
         sums = {name: f"REAL w = p[0]; {_SUM.format(SUMMED, value)}" for name, value in values.items()}
         return self._loaded(self.scalars, {f"{name}_summed": text for name, text in sums.items()})
 
