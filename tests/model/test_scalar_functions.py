@@ -79,6 +79,15 @@ def test_what_sine_and_cosine_of_one_argument_share_is_done_once_where_a_probe_s
     assert seconds(apart, **one, sin_cos_vector_seconds=1.25e-6) == pytest.approx(2 * seconds(again, **one), rel=0.01)
 
 
+def test_what_clears_a_bit_is_an_operation_as_any_other() -> None:
+    """The absolute value is done beside others, and not on top of them as a function is: here by the ports of multiply-adds."""
+    plain, absolute, twice = (elementwise(v) for v in ("A[m, n] + 2", "abs(A[m, n] + 2)", "3 * (A[m, n] + 2)"))
+    assert seconds(absolute, launch_seconds=1e-12) == seconds(twice, launch_seconds=1e-12)
+    assert seconds(absolute, launch_seconds=1e-12, load_seconds=1e-6) == pytest.approx(
+        seconds(plain, launch_seconds=1e-12, load_seconds=1e-6), rel=1e-3
+    )
+
+
 def test_a_function_without_figures_has_those_of_the_one_that_it_is_like() -> None:
     known = {"log_vector_seconds": 1e-6, "launch_seconds": 1e-12}
     assert seconds(elementwise("log1p(A[m, n])"), **known) == pytest.approx(seconds(elementwise("log(A[m, n])"), **known), rel=0.01)

@@ -93,6 +93,8 @@ class Function:
     functions that one instruction does (Fog, Instruction tables: Zen 2)."""
     is_divided: bool = False
     """Whether it is made of what a core's unit for divisions and roots does, which works beside the other ones."""
+    is_instruction: bool = False
+    """Whether one instruction of a core's arithmetic does it, as quick as any: it clears a bit."""
     probe: str | None = None
     """OpenCL C whose time a calibration measures, with ``{call}`` for the function, ``{0}`` for an argument and ``w`` for a second one;
     ``None``: it does not."""
@@ -193,6 +195,7 @@ _ROWS = (
         opencl_integers="abs",
         of_integers="integer",
         is_finite=True,
+        is_instruction=True,
         cycles=(0.5, 0.5),
     ),
     _function("sin", np.sin, own=SIN, own_double=DOUBLE_SIN, **_TURN),

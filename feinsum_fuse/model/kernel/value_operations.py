@@ -138,6 +138,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
             if expr.parameters in self.turned:  # the other one of both: a function of the same arguments was found again
                 return self._done(BOTH_TURNS, *expr.parameters)
             self.turned.add(expr.parameters)
+        if function is not None and function.is_instruction and self.combine(map(self.rec, expr.parameters)).isdisjoint(self.pairs):
+            return self._done(SIMPLE, *expr.parameters)  # of complex numbers it is a root
         if function is not None and function.is_associative and 0 in expr.parameters:
             return self._done(function.name + OF_ZERO, *expr.parameters)
         if function is None or (function.cost != "" and not function.is_argument(name)):
