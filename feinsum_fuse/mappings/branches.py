@@ -476,7 +476,7 @@ class Branch:
         # Work-items that run in step and do not write neighbours wait for a line each.
         scattered = float(self.plan.width) if self.plan.components.on_items else SCATTERED
         best = dict(lanes_of(self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered).chosen)
-        if self.plan.width == 1:
+        if self.plan.width == 1 or not self.segment.around.scalars.isdisjoint(self.segment.names):
             return best
         if self._goes_in_passes(best):
             best |= dict.fromkeys(self._numbers())

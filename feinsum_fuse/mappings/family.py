@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from math import inf
 
-import numpy as np
 from constantdict import constantdict
 
 from ..cascades.cascade import Cascade
@@ -131,8 +130,10 @@ class Family:
             far = inf if self.components.on_items else target.units * target.core_cache_bytes
             points = GROUP_POINTS_OF_ITEMS if self.components.on_items else GROUP_POINTS
             units = 1 if self.components.on_items else target.units
+            sizes = budget, groups, near, far
+            scalars = self._lanes[1]
             found = segments(
-                self.cascade, self.spec.workload, budget, groups, near, far, beside=beside, group_points=points, alone=alone, units=units
+                self.cascade, self.spec.workload, *sizes, beside=beside, group_points=points, alone=alone, scalars=scalars, units=units
             )
             self._cut[key] = list(found)
         return self._cut[key]
@@ -188,31 +189,33 @@ class Family:
 
     def _width(self) -> Choice[int]:
         usual = self._widest
-        lane, dtype = self.components.lane, self._type_of_lanes
+        lane, (dtype, _) = self.components.lane, self._lanes
         language = self.target.widest_vector if dtype is None else self.target.longest(dtype)
         wider = [2 * usual] if usual > 1 and lane and not self.components.on_items and 2 * usual <= min(lane.size, language) else []
         return Choice.of("width", "", usual, [*wider, *(usual >> k for k in range(1, usual.bit_length()))])
 
     @cached_property
-    def _type_of_lanes(self) -> str | None:
-        return type_of_lanes(self.cascade)
+    def _lanes(self) -> tuple[str | None, frozenset[str]]:
+        """The type that lanes are of, and the Einsums without them; work-items are of any type."""
+        dtype, scalars = lanes_and_scalars(self.cascade)
+        return dtype, frozenset() if self.components.on_items or dtype is None else scalars
 
     @cached_property
     def _widest(self) -> int:
-        """Lanes of a vector; 1 where Einsums compute in types of several lengths, or in or with one that has no vectors."""
+        """Lanes of a vector; 1 where all Einsums compute in or with a type that has no vectors."""
         lane = self.components.lane
         if lane is None:
             return 1
         if self.components.on_items:
             return min(lane.size, items_of(self.cascade))
-        dtype = self._type_of_lanes
+        dtype, scalars = self._lanes
         if dtype is None:
             return 1
         width = min(lane.size, self.target.lanes(dtype))
         if kind_of(dtype) == "f" and any(tensor.dtype in BYTE_TYPES for tensor in self.cascade.tensors.values()):
             # As many bytes as a vector has numbers are a quarter of a vector: loads and loops are for twice as many.
             width = min(lane.size, self.target.widest_vector, 2 * width)
-        possible = [(e, v) for e in self.cascade.einsums for v in possible_lanes(e)]
+        possible = [(e, v) for e in self.cascade.einsums if e.name not in scalars for v in possible_lanes(e)]
         longest = max((n for einsum, v in possible if isinstance(n := einsum.sizes[v], int)), default=1)
         while width > longest:
             width //= 2
@@ -237,14 +240,25 @@ def computed_on_vectors(cascade: Cascade, einsum: Einsum) -> str | None:
 
 
 def type_of_lanes(cascade: Cascade) -> str | None:
-    """A type whose vectors have as many lanes as those of each Einsum: all compute in it, or in others of as many bytes, as a layer of
-    bytes adds up whole numbers that it then scales.
+    """A type whose vectors have as many lanes as those of each Einsum that has lanes: they compute in it, or in others of as many bytes, as
+    a layer of bytes adds up whole numbers that it then scales.
     """
-    each = {computed_on_vectors(cascade, einsum) for einsum in cascade.einsums}
-    if None in each or len(each) == 1:
-        return each.pop() if len(each) == 1 else None
-    types = {dtype for dtype in each if dtype is not None and kind_of(dtype) != "c"}
-    return max(types) if len({np.dtype(dtype).itemsize for dtype in types}) == 1 else None
+    return lanes_and_scalars(cascade)[0]
+
+
+def lanes_and_scalars(cascade: Cascade) -> tuple[str | None, frozenset[str]]:
+    """That type, and the Einsums without lanes: those that compute in or with a type that has no vectors, and of types of several lengths
+    those with less work.
+    """
+    each = {einsum.name: computed_on_vectors(cascade, einsum) for einsum in cascade.einsums}
+    lengths = {name: part_type(dtype).itemsize for name, dtype in each.items() if dtype is not None}
+    work: dict[int, int] = {}
+    for name, length in lengths.items():
+        work[length] = work.get(length, 0) + cascade.einsum(name).box_points
+    most = max(work, key=lambda length: work[length], default=0)
+    types = {dtype for name, dtype in each.items() if dtype is not None and lengths[name] == most}
+    plain = {dtype for dtype in types if kind_of(dtype) != "c"}
+    return max(plain or types, default=None), frozenset(name for name in each if lengths.get(name) != most)
 
 
 def table_of(types: dict[str, str]) -> constantdict[str, str]:

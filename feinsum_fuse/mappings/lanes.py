@@ -61,7 +61,7 @@ def lanes_of(segment: Segment, rows: RowVariables, tile: int, width: int, *, sum
 @lru_cache(KEPT)
 def _lanes_of(of: Same[Segment], given: tuple[tuple[str, str], ...], tile: int, width: int, sums: bool, scattered: float) -> Lanes:
     segment, rows = of.value, dict(given)
-    most = len(segment.einsums) if width > 1 and tile >= width and rows else 0
+    most = len(segment.einsums) if width > 1 and tile >= width and rows and not segment.around.scalars.intersection(segment.names) else 0
     ways = [_own(segment, count, rows, tile, width, sums=sums, scattered=scattered) for count in (0, *range(most, 0, -1))]
     return min(ways, key=lambda way: way.cost)
 
@@ -117,7 +117,7 @@ def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int
     total = sum(cost_of(segment, einsum, rows[einsum.name], rows, tile, width, scattered, turned=turned) for einsum in first)
     for einsum in segment.einsums[along:]:
         costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2 + _across_lines(einsum))), None)]
-        for variable in possible_lanes(einsum, sums=sums):
+        for variable in () if einsum.name in segment.around.scalars else possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
             if width > 1 and isinstance(bound, int) and fills(einsum, variable, bound, width):

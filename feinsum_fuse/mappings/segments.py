@@ -44,10 +44,13 @@ MOST_FUSED = 16
 class Surroundings:
     """What is asked of a cascade again and again while it is cut into segments."""
 
-    def __init__(self, cascade: Cascade, workload: Workload, group_points: int = GROUP_POINTS) -> None:
-        """``group_points``: those below which a group does not pay for its start."""
+    def __init__(
+        self, cascade: Cascade, workload: Workload, group_points: int = GROUP_POINTS, scalars: frozenset[str] = frozenset()
+    ) -> None:
+        """``group_points``: those below which a group does not pay for its start. ``scalars``: Einsums without lanes."""
         self.cascade = cascade
         self.group_points = group_points
+        self.scalars = scalars
         self.accesses = {einsum.name: einsum for einsum in workload.einsums}
         """Einsum -> how the workload says that it touches tensors."""
         self.users: dict[str, set[str]] = {}
@@ -357,6 +360,7 @@ def segments(
     beside: bool,
     group_points: int = GROUP_POINTS,
     alone: Collection[str] = (),
+    scalars: frozenset[str] = frozenset(),
     units: int = 1,
 ) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
@@ -364,14 +368,14 @@ def segments(
     ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
     is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
     side by side, too, where what follows reads what both write, or where both only go through it. ``group_points``: those of a group at
-    least. ``alone``: Einsums that are segments of their own. ``units``: cores.
+    least. ``alone``: Einsums that are segments of their own. ``scalars``: those that have no lanes; they are alone, too. ``units``: cores.
     """
-    around = Surroundings(cascade, workload, group_points)
+    around = Surroundings(cascade, workload, group_points, scalars)
     segment: Segment | None = None
     for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
-        chained = chained and not {einsum.name, *(segment.names if segment is not None else ())} & set(alone)
+        chained = chained and not {einsum.name, *(segment.names if segment is not None else ())} & {*alone, *scalars}
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)

@@ -9,11 +9,11 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.family import type_of_lanes
+from feinsum_fuse.mappings.family import lanes_and_scalars, type_of_lanes
 from feinsum_fuse.mappings.random import random_mappings
 from feinsum_fuse.schedule.target import ANY_DEVICE
 
-from ..schedule.runs import run
+from ..schedule.runs import run, whole_numbers
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 LINES = (
@@ -89,6 +89,30 @@ def test_sums_that_are_scaled_and_stored_narrow(dtype: str) -> None:
 
 def test_whole_numbers_of_32_bits_are_made_of_floating_point_ones() -> None:
     check(["Z[m,n] = round(A[m,n] * 1000)"], {"Z": "int32", "A": "float32"}, {"M": 5, "N": 67}, "vconvert_int")
+
+
+MIXED = {
+    "a norm in float64": (["S[m,n] = A[m,k] * B[k,n]", "N[m] = S[m,n] * S[m,n]"], {"N": "float64"}),
+    "parts as whole numbers": (["S[k,m,n] = A[m,k] * B[k,n]", "Z[m,n] = S[k,m,n]"], {"Z": "int32"}),
+    "what is positive": (["S[m,n] = A[m,k] * B[k,n]", "C[m] = where(S[m,n] > 0, 1, 0)"], {"C": "int64"}),
+    "a mean in float64 beside": (["M[n] = A[m,n] / 40", "Z[m,n] = 2 * A[m,n]"], {"M": "float64"}),
+}
+
+
+@pytest.mark.parametrize("sizes", [{"M": 40, "K": 5, "N": 37}, {"M": 1, "K": 1, "N": 1}, {"M": 3, "K": 33, "N": 64}], ids=str)
+@pytest.mark.parametrize("name", MIXED)
+def test_einsums_of_other_types_leave_lanes_to_those_with_most_of_the_work(name: str, sizes: dict[str, int]) -> None:
+    lines, types = MIXED[name]
+    own = {rank: size for rank, size in sizes.items() if rank != "K" or "k" in lines[0]}
+    every = {**types, "Other": "float32"}
+    cascade = ff.cascade(lines, sizes=own, dtypes=every)
+    assert lanes_and_scalars(cascade) == ("float32", frozenset(types))
+    check(lines, every, own, "vload_" if sizes["N"] > 1 else "")
+    inputs = whole_numbers(cascade)
+    expected = cascade.reference(**inputs)
+    for spec in random_mappings(default_spec(cascade), 4, seed=2):
+        for tensor, found in run(cascade, lower(spec), inputs).items():
+            np.testing.assert_allclose(found, expected[tensor], rtol=1e-5, atol=1e-5)
 
 
 def test_sums_in_another_type_than_products_have_no_lanes() -> None:
