@@ -1,9 +1,10 @@
-"""How often memory is asked ahead: once for each line, of numbers that a loop reads one by one before it begins."""
+"""How often memory is asked ahead: once for each line, of numbers that a loop reads one by one by and by while it reads others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import pymbolic.primitives as p
 from pymbolic.typing import Expression
@@ -13,6 +14,11 @@ from .arithmetic import NOTHING_KNOWN, Linear, linear
 from .repeats import fresh
 from .statement_expressions import Rewriter, VectorCall, array_of, is_whole_number, variables, within
 from .statements import CStatement, Declaration, ExpressionStatement, Loop, all_statements, bodies, changed, expressions, with_bodies
+
+AT_ONCE = 16
+"""Lines for which a core may ask at once. It waits for ten to some twenty at a time: those that are asked for later wait for these, too."""
+FEWER = 8
+"""An iteration asks for what lies this part of a line or more behind what the one before it asked for, else each line too often."""
 
 
 class _OnceALine(Rewriter):
@@ -44,7 +50,8 @@ def with_lines_once(block: Sequence[CStatement]) -> list[CStatement]:
 
 
 def with_rows_asked_for(block: Sequence[CStatement], taken: set[str]) -> tuple[CStatement, ...]:
-    """A block whose loops do not ask ahead with each number that they read of a row, but for the row's lines before they begin.
+    """A block whose loops do not ask ahead with each number that they read of a row, but for the row's lines before they begin; of many
+    lines for a part in each iteration.
 
     Rows that follow one another in memory are one. What no loop reads in order is not asked for at all: the same lines would be asked for
     again and again. ``taken`` are the names that loops may not have.
@@ -54,9 +61,12 @@ def with_rows_asked_for(block: Sequence[CStatement], taken: set[str]) -> tuple[C
 
 def _asked(block: Sequence[CStatement], taken: set[str]) -> Iterator[CStatement]:
     for statement in block:
-        if isinstance(statement, Loop) and (rows := _rows(statement)):
-            yield from (_asking(row, taken) for row in _together(rows))
-            yield changed(statement, _Silent())
+        if isinstance(statement, Loop) and (rows := _together(_rows(statement))):
+            few = [row for row in rows if not _goes_along(row, statement)]
+            yield from (_asking(row, taken) for row in few)
+            along = [asked for row in rows if row not in few for asked in _asking_along(row, statement)]
+            silent = cast("Loop", changed(statement, _Silent()))
+            yield replace(silent, body=(*along, *silent.body))
         elif bodies(statement):
             yield with_bodies(statement, lambda body: with_rows_asked_for(body, taken))
         else:
@@ -122,6 +132,26 @@ def _asking(row: _Row, taken: set[str]) -> CStatement:
     index = Linear(dict(row.terms) | ({p.Variable(name): size} if count > 1 else {}), row.start)
     asked = ExpressionStatement(VectorCall(ask, (p.Subscript(row.array, index.expression),)))
     return Loop("int", name, 0, count - 1, (asked,)) if count > 1 else asked
+
+
+def _goes_along(row: _Row, loop: Loop) -> bool:
+    """Whether a row has so many lines that each iteration of a loop asks for its part of them."""
+    line = _elements_of_a_line(row.operation)
+    return row.length > AT_ONCE * line and FEWER * _a_step(row, loop) > line
+
+
+def _a_step(row: _Row, loop: Loop) -> int:
+    """How many elements of a row go with each iteration of a loop."""
+    assert is_whole_number(loop.first) and is_whole_number(loop.last)
+    return -(-row.length // int(loop.last - loop.first + 1))
+
+
+def _asking_along(row: _Row, loop: Loop) -> Iterator[CStatement]:
+    """What asks for as many of a row's lines in each iteration of a loop."""
+    step, ask = _a_step(row, loop), replace(row.operation, verb=Verb.ASK)
+    for beyond in range(0, step, _elements_of_a_line(row.operation)):
+        index = Linear(dict(row.terms) | {p.Variable(loop.name): step}, row.start - step * loop.first + beyond)
+        yield ExpressionStatement(VectorCall(ask, (p.Subscript(row.array, index.expression),)))
 
 
 class _Silent(Rewriter):

@@ -32,7 +32,7 @@ from .lanes import (
     whole_vectors,
     word_columns,
 )
-from .passes import numbers_of_rows, pass_rows
+from .passes import near_rows, numbers_of_rows, pass_rows
 from .segments import GROUP_POINTS, ROW_PARTS, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -40,8 +40,7 @@ COMMON_TILE = 64
 LARGE_TILE = 256
 """The same of one core's group as long as what it holds of them stays in the nearest cache: what all rows use is copied less often."""
 ADDED_UP = 2
-"""Groups that add up rows have so many times as many points as pay for a group's start. What rows share is not copied, and of small groups
-a core that wakes up late leaves less to the others."""
+"""Groups that add up rows have so many times the points that pay for a start: little is shared, and late cores leave less of small ones."""
 CALLED = 8
 """Times as many rows as pay for what a function prepares for all rows of a call."""
 ROWS_OF_ITEMS = 8
@@ -247,7 +246,7 @@ class Branch:
         """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
         extent, groups, least = self.segment.extent(rows), self.plan.enough_groups, self._least_rows(rows)
         start = GROUP_POINTS * extent // max(1, self.segment.points)
-        wanted = max(CALLED * self._called_rows(), ADDED_UP * start) if self._adds_up(rows) else max(self._common_tile(rows), start)
+        wanted = max(CALLED * self._called_rows(), ADDED_UP * start) if self._adds_up(rows) else self._common_tile(rows, start)
         problems = prod(map(self.segment.extent, self.segment.batches))
         if self.plan.components.on_items:
             wanted = min(wanted, max(least, extent * problems // groups))
@@ -279,13 +278,15 @@ class Branch:
         fits = usual_function(self.segment.cascade, einsum, tiles) is not None
         return fits and self.chooser.choose(Choice("call", einsum.name, (True, False)))
 
-    def _common_tile(self, rows: RowVariables) -> int:
-        """Rows of a group of large problems."""
+    def _common_tile(self, rows: RowVariables, start: int) -> int:
+        """Rows of a group of large problems; ``start``: those that pay for a group's start."""
         if self.plan.components.on_items:
             moved = self.plan.target.vector_bytes // min(np.dtype(e.accumulate).itemsize for e in self.segment.einsums)
-            return self.plan.width * max(1, moved) if self._has_a_row_each(rows) else COMMON_TILE
-        near = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
-        return min(LARGE_TILE, max(COMMON_TILE, near))
+            return max(start, self.plan.width * max(1, moved) if self._has_a_row_each(rows) else COMMON_TILE)
+        lanes = lanes_of(self.segment, rows, COMMON_TILE, self.plan.width, sums=self.plan.sums).chosen
+        near = near_rows(self.segment, rows, lanes, self.plan.target, start)
+        held = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
+        return min(LARGE_TILE, near) if near else max(start, min(LARGE_TILE, max(COMMON_TILE, held)))
 
     def _shared(self, rows: RowVariables, tile: int, problems: int) -> int:
         """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
@@ -315,8 +316,7 @@ class Branch:
 
     def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None], least: float = 0) -> bool:
         """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers.
-
-        ``least``: what is moved, element by element, counts from this part of all that the vectors do on.
+        What is moved, element by element, counts from the part ``least`` of all that the vectors do on.
         """
         for einsum in self.segment.einsums:
             row, lane = rows[einsum.name], lanes[einsum.name]

@@ -1,8 +1,12 @@
-"""Rows of a group that all Einsums of a segment go through before the next ones, so that each finds them in the nearest cache."""
+"""Rows that all Einsums of a segment go through before the next ones, so that each finds them in the nearest cache: a group's, or fewer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..cascades.terms import Einsum
 from ..schedule.target import Target
+from .lanes import is_contiguous
 from .segments import RowVariables, Segment
 
 PASS = 4
@@ -10,6 +14,31 @@ PASS = 4
 caches keep what stands at alike addresses in few places."""
 FEW_ROWS = 2
 """So many rows in a pass are long: beside what is computed of one, a number more for it is little, also where no lanes compute it."""
+FULL = 2
+"""What a group touches of its rows fills the nearest cache to one part of so many: what its Einsums use for all rows is there, too."""
+SOONER = 8
+"""One part of so many of the points that pay for a group's start is enough where more rows would leave the nearest cache."""
+LEAST_NEAR = 32
+"""Rows of a group at least whose Einsums should find near by what they hand on: fewer read too often what all of them share."""
+
+
+def near_rows(segment: Segment, rows: RowVariables, lanes: Mapping[str, str | None], target: Target, start: int) -> int:
+    """Rows of a group whose Einsums find in the nearest cache what those before them hand on; 0 where these are too few, where nothing is
+    handed on through memory, or where each group copies what all rows use, since its ``lanes`` lie otherwise.
+
+    A power of two, or a part of the ``start`` rows that pay for a group's start.
+    """
+    in_registers = any(loop.rows == lanes != rows for loop in segment.loops)
+    if not segment.kept or in_registers or any(_copies(einsum, rows, lanes) for einsum in segment.einsums):
+        return 0
+    near = target.nearest_cache_bytes // FULL // max(1, segment.touched_bytes(rows))
+    return max(1 << near.bit_length() - 1, start // SOONER) if near >= LEAST_NEAR else 0
+
+
+def _copies(einsum: Einsum, rows: RowVariables, lanes: Mapping[str, str | None]) -> bool:
+    """Whether lanes go across what an Einsum reads for all rows."""
+    shared = [access for access in einsum.operands if rows[einsum.name] not in access.variables]
+    return any((lane := lanes[einsum.name]) in access.variables and not is_contiguous(access, lane or "") for access in shared)
 
 
 def pass_rows(segment: Segment, rows: RowVariables, tile: int, target: Target) -> int:

@@ -28,6 +28,12 @@ HARDLY_MORE = 1.03
 """Times as much as the cheapest register tile costs, which counts of operations and loads do not tell apart."""
 MOST_SUMS = 8
 """Elements of a row for which a register tile has a vector of sums each: as many vectors are loaded for each row's own."""
+SIDE_BY_SIDE = 8
+"""Short rows that a register tile reads from memory side by side: a core waits for ten to some twenty lines at a time and writes others."""
+WRITTEN = 12
+"""Lines of a large array that a register tile writes at once where it is soon done: more wait for memory, and what is read with them."""
+FEW_SUMMED = 16
+"""Sums of no more products are soon done: a line of them takes no longer than memory for a line."""
 ROWS = (1, 2, 3, 4, 6, 8, 12)
 """Rows of register tiles that are tried."""
 PAIR = 2
@@ -117,21 +123,29 @@ class RegisterTile:
 
         Of rows within a page one register tile reads a short piece each, and the next one others: prefetchers find each anew.
         """
-        cascade, target = self.branch.segment.cascade, self.branch.plan.target
         vectors = min(MOST_VECTORS, -(-self.tiles[self.lane] // self.width)) if self.lane is not None else 0
-        if self.on_items or not self.reductions or 2 * vectors * self.tiles[variable] < self.accumulators:
+        if 2 * vectors * self.tiles[variable] < self.accumulators:
             return False
+        return self._row_from_memory(variable) >= self.branch.plan.target.page_bytes
+
+    def _row_from_memory(self, variable: str) -> int:
+        """Bytes of a row that comes from memory, a number of it for all lanes at a time, and is little computed with; 0: there is none."""
+        cascade, target = self.branch.segment.cascade, self.branch.plan.target
+        if self.on_items or not self.reductions:
+            return 0
         for access in self.einsum.operands:
             places = [axis for axis, index in enumerate(access.indices) if index.bare == variable]
             if len(places) != 1 or self.vector in access.variables or access.tensor in self.branch.segment.written:
                 continue
+            if is_contiguous(access, variable):
+                continue  # rows are numbers side by side
             uses = prod(n for v, n in self.einsum.sizes.items() if v not in access.variables and isinstance(n, int))
             if uses > USED_FROM_MEMORY * self.width:
                 continue  # what is computed with it takes longer
             shape = cascade.fixed_shape(access.tensor)
             if prod(shape) * self.element_bytes(access) > target.units * target.core_cache_bytes:
-                return prod(shape[places[0] + 1 :]) * self.element_bytes(access) >= target.page_bytes
-        return False
+                return prod(shape[places[0] + 1 :]) * self.element_bytes(access)
+        return 0
 
     def _lies_together(self, variable: str) -> bool:
         """Whether enough rows along a variable are neighbours in an operand of which each row reads a number for all lanes."""
@@ -191,6 +205,10 @@ class RegisterTile:
         held += vectors + 1 if self.turns else 0
         room, length = min(self.accumulators, self.registers - held), self.tiles[second]
         lines = self._kept_lines(second) - vectors if not self.sums else length
+        if not self.sums and 0 < SIDE_BY_SIDE * self._row_from_memory(second) <= max(1, target.pages_ahead) * target.page_bytes:
+            lines = min(lines, SIDE_BY_SIDE)
+        if self._is_soon_written():
+            lines = min(lines, max(1, WRITTEN * target.line_bytes // (vectors * target.vector_bytes)))
         most = min(length, lines, max(1, room // vectors))
         best = min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
         if self.sums or self.on_items or length % best == 0:
@@ -198,6 +216,14 @@ class RegisterTile:
         # What is cut costs more than the registers that are left free otherwise, if what is loaded finds some.
         whole = [down for down in range(most + 1, min(lines, (self.registers - held) // vectors) + 1) if length % down == 0]
         return min((best, *whole), key=lambda down: self._beside(vectors, down, second))
+
+    def _is_soon_written(self) -> bool:
+        """Whether vectors of short sums go to an array that caches do not hold."""
+        segment, target, output = self.branch.segment, self.branch.plan.target, self.einsum.output
+        if self.on_items or self.lane is None or not self.reductions or output.tensor in segment.keeps:
+            return False
+        few = prod(self.tiles[v] for v in self.reductions) <= FEW_SUMMED
+        return few and segment.around.tensor_bytes(output.tensor) > target.units * target.core_cache_bytes
 
     def step(self, variable: str) -> int:
         """Values of a reduced variable that an iteration takes."""

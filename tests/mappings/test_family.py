@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from constantdict import constantdict
 
 import feinsum_fuse as ff
+from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.rewriting.split_reduction import SplitReduction
 from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.mapping import Mapping, Sequential, Spatial, Temporal
@@ -249,6 +251,71 @@ def test_rows_that_divide_are_worth_registers_that_are_left_free_otherwise(rows:
     one = ff.cascade(["Z[a, b, d] = A[a, e, b] * B[a, e, d]"], sizes={"A": 400, "B": rows, "D": 25, "E": 300})
     usual = {choice.kind: choice.usual for choice in Family(default_space(one, target=target), target).choices()}
     assert (usual["vectors"], usual["down"]) == (2, down)
+
+
+@pytest.mark.parametrize(
+    ("rows", "deep", "down"),
+    [(400_000, 16, 8), (400_000, 100, 8), (4_000, 16, 16), (400_000, 500, 16), (100_000, 2000, 16)],
+    ids=["a line", "some", "from a cache", "longer than what is asked for", "streams"],
+)
+def test_short_rows_from_memory_are_few_side_by_side(rows: int, deep: int, down: int) -> None:
+    """Of 32 registers 24 would hold sums; a core waits for about ten lines at a time."""
+    target = replace(WIDE, pages_ahead=2)
+    one = ff.cascade(PRODUCT, sizes={"M": rows, "N": 16, "K": deep})
+    usual = {choice.kind: choice.usual for choice in Family(default_space(one, target=target), target).choices()}
+    assert (usual["vectors"], usual["down"]) == (1, down)
+
+
+@pytest.mark.parametrize(
+    ("deep", "columns", "tile"),
+    [(16, 64, (4, 3)), (16, 48, (3, 4)), (8, 32, (2, 6)), (17, 64, (4, 6)), (40, 48, (3, 8))],
+    ids=str,
+)
+def test_large_results_that_are_soon_computed_are_written_in_few_lines_at_once(deep: int, columns: int, tile: tuple[int, int]) -> None:
+    """Twelve lines; from seventeen products on computing takes longer, and a tile of 24 loads less for each."""
+    target = replace(WIDE, pages_ahead=2)
+    for rows, expected in ((12_000_000 // columns, tile), (600, None)):
+        one = ff.cascade(PRODUCT, sizes={"M": rows, "N": columns, "K": deep})
+        usual = {choice.kind: choice.usual for choice in Family(default_space(one, target=target), target).choices()}
+        vectors, down = usual["vectors"], usual["down"]
+        assert isinstance(vectors, int) and isinstance(down, int)
+        assert (vectors, down) == expected if expected else vectors * down > 12
+
+
+def chain(rows: int, widths: Sequence[int]) -> Cascade:
+    """Products one after another."""
+    lines = [f"T{i + 1}[m, n{i + 1}] = T{i}[m, n{i}] * W{i}[n{i}, n{i + 1}]" for i in range(len(widths) - 1)]
+    return ff.cascade(lines, sizes={"M": rows, **{f"N{i}": width for i, width in enumerate(widths)}})
+
+
+@pytest.mark.parametrize(
+    ("widths", "near", "tile"),
+    [
+        ((16, 16, 16, 16), 32 << 10, 64),  # 256 bytes of a row
+        ((16, 16, 16, 16), 48 << 10, 64),
+        ((16, 16, 16, 16), 64 << 10, 128),
+        ((8, 8, 8, 8), 32 << 10, 128),
+        ((20, 20, 20, 20), 32 << 10, 32),
+        ((48, 48, 48, 48), 32 << 10, 64),  # not even 32 rows stay there
+        ((4, 4, 4), 32 << 10, 256),
+    ],
+    ids=str,
+)
+def test_what_products_hand_on_stays_in_the_nearest_cache(widths: tuple[int, ...], near: int, tile: int) -> None:
+    """Half of it holds what a group touches of its rows."""
+    target = replace(WIDE, units=2, nearest_cache_bytes=near)
+    family = Family(default_space(chain(1 << 20, widths), target=target), target)
+    assert [choice.usual for choice in family.choices() if choice.kind == "tile"] == [tile]
+
+
+def test_groups_that_copy_what_all_rows_share_take_many() -> None:
+    """Lanes go across the second weights, of which each group turns a copy."""
+    target = replace(WIDE, units=2)
+    lines = ["T[m, i] = A[m, k] * W[k, i]", "Z[m, j] = T[m, i] * V[{}]"]
+    for axes, tile in (("i, j", 64), ("j, i", 256)):
+        one = ff.cascade([lines[0], lines[1].format(axes)], sizes={"M": 1 << 20, "K": 16, "I": 32, "J": 16})
+        family = Family(default_space(one, target=target), target)
+        assert [choice.usual for choice in family.choices() if choice.kind == "tile"] == [tile]
 
 
 PLAIN = Given({"alone": False, "grid": None})

@@ -201,8 +201,8 @@ def test_rows_are_asked_for_before_the_loop_that_reads_them() -> None:
     assert asking_first(product(8, 40, 8), four) == ["line < 10: ask_ahead4096_global_float(A[160 * m_0 + 16 * line])"]
     assert asking_first(product(8, 40, 8, "uint8"), four) == ["line < 3: ask_ahead4096_global_uchar(A[160 * m_0 + 64 * line])"]
     assert asking_first(product(8, 16, 8, "uint8"), four) == ["ask_ahead4096_global_uchar(A[64 * m_0])"]
-    assert asking_first(product(8, 40, 8), tile(4, 8, Prefetch("Z", "A", 512, 32))) == [
-        "line < 20: ask_ahead512_global_float(A[160 * m_0 + 8 * line])"
+    assert asking_first(product(8, 30, 8), tile(4, 8, Prefetch("Z", "A", 512, 32))) == [
+        "line < 15: ask_ahead512_global_float(A[120 * m_0 + 8 * line])"
     ]
     part = Schedule((*four.steps[:-1], Split(ref("Z.k"), 20), Reorder("Z", refs("Z.n/0 Z.m/0 Z.k/0 Z.k/1 Z.m/1 Z.n/1")), four.steps[-1]))
     lines = asking_first(product(8, 40, 8), part)
@@ -212,6 +212,30 @@ def test_rows_are_asked_for_before_the_loop_that_reads_them() -> None:
     blocks = Schedule((*four.steps[:-1], Split(ref("Z.m/0"), 2), four.steps[-1]))
     (line,) = asking_first(product(16, 40, 8), blocks)
     assert line.endswith("(A[at_m_1 + 16 * line])")  # a name that they share with the loads, in each process
+
+
+def asking_along(cascade: Cascade, schedule: Schedule) -> list[str]:
+    """What each iteration of ``k`` asks for."""
+    lines = executable(schedule.apply(cascade.kernel())).source.splitlines()
+    (start,) = (number for number, line in enumerate(lines) if line.strip().startswith("for (int k "))
+    body = lines[start + 2 : next(n for n, line in enumerate(lines[start:], start) if line.strip() == "}")]
+    return [line.strip() for line in body if "ask_ahead" in line]
+
+
+def test_many_lines_are_asked_for_by_and_by() -> None:
+    """A core waits for some lines at a time: of more each iteration of the loop asks for its part, all of them once or more."""
+    four = tile(4, 8, Prefetch("Z", "A", 4096))
+    assert asking_along(product(8, 64, 8), four) == []  # 16 lines
+    assert asking_along(product(8, 65, 8), four) == ["ask_ahead4096_global_float(A[260 * m_0 + 4 * k]);"]
+    ten = tile(40, 8, Prefetch("Z", "A", 4096))
+    assert asking_along(product(80, 65, 8), ten) == [f"ask_ahead4096_global_float(A[A_at{further}]);" for further in ("", " + 16", " + 32")]
+    one = tile(1, 8, Prefetch("Z", "A", 4096))
+    assert asking_along(product(8, 300, 8), one) == []  # sixteen iterations would ask for the same line
+    assert asking_first(product(8, 300, 8), one) == ["line < 19: ask_ahead4096_global_float(A[300 * m + 16 * line])"]
+    late = Schedule((*four.steps[:-1], Split(ref("Z.k"), 70), Reorder("Z", refs("Z.n/0 Z.m/0 Z.k/0 Z.k/1 Z.m/1 Z.n/1")), four.steps[-1]))
+    for case, schedule in ((product(7, 66, 9), four), (product(81, 65, 8), ten), (product(9, 140, 8), late)):
+        given = inputs(case)
+        np.testing.assert_array_equal(run(case, schedule, given)["Z"], run(case, Schedule(schedule.steps[:-1]), given)["Z"])
 
 
 def test_rows_side_by_side_are_asked_for() -> None:
