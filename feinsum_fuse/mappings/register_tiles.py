@@ -210,12 +210,16 @@ class RegisterTile:
         if self._is_soon_written():
             lines = min(lines, max(1, WRITTEN * target.line_bytes // (vectors * target.vector_bytes)))
         most = min(length, lines, max(1, room // vectors))
-        best = min(range(most, 0, -1), key=lambda down: self._beside(vectors, down, second))
+
+        def cost(down: int) -> float:
+            return (1 + self._beside(vectors, down, second)) * self._kept_part(vectors * self.width, down, self.lane, second)
+
+        best = min(range(most, 0, -1), key=cost)
         if self.sums or self.on_items or length % best == 0:
             return best
         # What is cut costs more than the registers that are left free otherwise, if what is loaded finds some.
         whole = [down for down in range(most + 1, min(lines, (self.registers - held) // vectors) + 1) if length % down == 0]
-        return min((best, *whole), key=lambda down: self._beside(vectors, down, second))
+        return min((best, *whole), key=cost)
 
     def _is_soon_written(self) -> bool:
         """Whether vectors of short sums go to an array that caches do not hold."""
@@ -309,7 +313,7 @@ class RegisterTile:
         cost *= self._kept_part(vectors * self.width, down, along, second)
         return cost, vectors if near else 2 * MOST_VECTORS - vectors
 
-    def _kept_part(self, across: int, down: int, along: str, second: str | None) -> float:
+    def _kept_part(self, across: int, down: int, along: str | None, second: str | None) -> float:
         """The part of register tiles in which there is an element of the triangle that a map keeps: the others are skipped."""
         kept = kept_triangle(self.einsum.map)
         if kept is None or {*kept} != {along, second}:

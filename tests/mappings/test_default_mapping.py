@@ -305,6 +305,7 @@ def test_a_difference_takes_a_register_beside_the_sums() -> None:
     [
         ("A[k, m] * B[k, n]", 192, (3, 8)),
         ("where(n <= m, A[k, m] * B[k, n], 0)", 192, (2, 8)),
+        ("where(n <= m, A[k, m] * B[k, n], 0)", 240, (2, 8)),
         ("where(n <= m, A[k, m] * B[k, n], 0)", 500, (3, 8)),
         ("where(n <= m, A[k, m] * B[k, n], 0)", 6000, (4, 6)),
     ],
@@ -313,6 +314,16 @@ def test_register_tiles_beyond_a_diagonal_cost_nothing(value: str, side: int, ti
     """Of 192 x 192 tiles of three vectors by eight rows compute 0.63, of two vectors 0.58; of 6,000 x 6,000 hardly more than half."""
     target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
     cascade = ff.cascade([f"Z[m, n] = {value}"], sizes={"M": side, "N": side, "K": 2000})
+    usual = {choice.kind: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
+    assert (usual["vectors"], usual["down"]) == tile
+
+
+@pytest.mark.parametrize(("value", "tile"), [("{}", (4, 6)), ("where(n <= m, {}, 0)", (2, 8))])
+def test_rows_of_register_tiles_beyond_a_diagonal_cost_nothing(value: str, tile: tuple[int, int]) -> None:
+    """Two vectors by twelve rows load less for each product, and have more of them beyond: problems that groups do not cut."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    lines = [f"Z[p, m, n] = {value.format('A[p, k, m] * B[p, k, n]')}"]
+    cascade = ff.cascade(lines, sizes={"P": 16, "M": 192, "N": 192, "K": 700})
     usual = {choice.kind: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
     assert (usual["vectors"], usual["down"]) == tile
 
