@@ -37,11 +37,14 @@ def test_the_change_that_helps_is_one() -> None:
 
 
 def test_idle_lanes_are_filled() -> None:
-    """A product of scalars leaves seven lanes of eight empty; what helps most is to use them, along the axis that lies side by side."""
+    """A product of scalars leaves seven lanes of eight empty; what helps most is to use them, for sums that stay where they are meanwhile.
+
+    On two cores of a Zen 4 that takes 0.8 of the time of lanes along ``n``, whose sums go through memory.
+    """
     found = explain(scalars(64, 64, registers=False))
     assert found.idle_lanes > 0.8
     assert found.change is not None
-    assert found.change.what == "8 lanes along n of Z"
+    assert found.change.what == "8 lanes along k of Z"
     better = explain(found.change.spec)
     assert better.time.seconds == found.change.seconds < 0.25 * found.time.seconds
     assert better.idle_lanes < 0.2
