@@ -1,4 +1,4 @@
-"""How often memory is asked ahead: once for each line, of numbers that a loop reads one by one by and by while it reads others."""
+"""How often memory is asked ahead: once for each line; of numbers that a loop reads one by one before it, or by its iterations."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def with_rows_asked_for(block: Sequence[CStatement], taken: set[str]) -> tuple[C
 def _asked(block: Sequence[CStatement], taken: set[str]) -> Iterator[CStatement]:
     for statement in block:
         if isinstance(statement, Loop) and (rows := _together(_rows(statement))):
-            few = [row for row in rows if not _goes_along(row, statement)]
-            yield from (_asking(row, taken) for row in few)
-            along = [asked for row in rows if row not in few for asked in _asking_along(row, statement)]
+            many = [row for row in rows if _goes_along(row, statement)]
+            yield from (_asking(row, taken) for row in rows if row not in many)
+            along = [asked for row in many for asked in _asking_along(row, statement)]
             silent = cast("Loop", changed(statement, _Silent()))
             yield replace(silent, body=(*along, *silent.body))
         elif bodies(statement):

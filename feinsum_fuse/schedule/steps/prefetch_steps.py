@@ -19,7 +19,8 @@ class Prefetch(Step):
 
     Before: ``acc[0] += vload16(&W[i]) * vload16(&x[i])``. After, with a ``distance`` of 8192 bytes:
     ``prefetch(&W[i] + 8192 bytes); acc[0] += vload16(&W[i]) * vload16(&x[i])``, once for each ``line`` of so many bytes. Where a number
-    is read for all lanes its row is asked for before the loop that reads the row in order; what no loop reads so is not asked for.
+    is read for all lanes its row is asked for before the loop that reads the row in order, or, if it has many lines, by the iterations of
+    that loop; what no loop reads so is not asked for.
     Invariant: the same values; what is asked for may lie behind the array's end, where nothing is read and nothing happens.
 
     What follows one another in memory the hardware fetches ahead on its own, up to the end of a page: a stream that takes less time for a

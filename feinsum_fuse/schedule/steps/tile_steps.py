@@ -77,8 +77,9 @@ class Mover:
         steps = [Affine.of({name: stride}) for name, stride in zip(names, self.region.strides, strict=True)]
         there = Place(self.parent.source, tuple(base + step for base, step in zip(self.region.base, steps, strict=True)))
         limits: list[tuple[Affine, ...]] = []
+        is_limited = any(loop.limits for loop in self.above)
         for axis, name in enumerate(names):
-            found = self._limits(axis, steps[axis])
+            found = self._limits(axis, steps[axis]) if is_limited else ()
             bounds = self._bounds(axis, there.indices[axis], name) if value is None else ()
             ends = any(limit.coefficients.get(name, 0) < 0 for limit in found)
             limits.append((*found, *(bound for bound in bounds if not ends or bound == there.indices[axis])))
@@ -99,8 +100,6 @@ class Mover:
 
     def _limits(self, axis: int, step: Affine) -> tuple[Affine, ...]:
         """What limits the elements along an axis that any of the accesses touches: what limits those of each of them."""
-        if not any(loop.limits for loop in self.above):
-            return ()
         found: list[tuple[Affine, ...]] = []
         for above, place in ((self.above, self.parent), *self.others):
             inner = place.indices[axis] - place.indices[axis].restricted(self.scope)
