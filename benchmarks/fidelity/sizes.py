@@ -1,4 +1,4 @@
-"""The sizes of sets I to Y, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to Z, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -178,6 +178,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "hologram_step": {"I": (60, 240), "J": (60, 240), "K": (60, 240)},
         "lag_differences": {"N": (30, 120), "T": (200, 800), "L": (30, 120)},
         "pair_loss": {"B": (20, 100), "I": (60, 240)},
+    },
+    2628: {
+        "semblance": {"G": (4, 16), "N": (24, 96), "T": (200, 800), "W": (5, 15)},
+        "corner_strength": {"Y": (120, 500), "X": (120, 500), "R": (3, 7)},
+        "symbol_distances": {"B": (100, 800), "S": (32, 160), "R": (4, 16), "T": (2, 8)},
+        "hyperbolic_distances": {"I": (100, 500), "J": (100, 500), "D": (6, 24)},
+        "limited_flux": {"B": (60, 240), "X": (200, 1200)},
+        "gaussian_divergence": {"N": (80, 320), "M": (80, 320), "D": (8, 40)},
+        "tail_loss": {"P": (60, 240), "S": (200, 1000), "A": (24, 96)},
+        "commutator_step": {"B": (20, 100), "I": (12, 48)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
