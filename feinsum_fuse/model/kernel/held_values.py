@@ -14,7 +14,7 @@ from pymbolic.primitives import Product, Sum, Variable
 from ...formats.workload import operand_name
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For
-from .basic_blocks import CodeLine
+from .basic_blocks import BasicBlock, CodeLine
 
 if TYPE_CHECKING:
     from loopy.symbolic import TypeCast
@@ -89,6 +89,15 @@ def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:
     """
     values: _Value = _Values(line, loop, changed).rec(line.statement.value)
     return values.beside
+
+
+def most_held(block: BasicBlock, registers: Collection[str]) -> float:
+    """Vectors of operands, and of what is made of them, that the statement of a loop which holds most of them holds at once; ``registers``
+    are the tiles that live in them.
+    """
+    assert block.loop is not None
+    changed = {line.statement.target.source for line in block.lines} - set(registers)
+    return max(1.0, *(held_at_once(line, block.loop, changed) for line in block.lines))
 
 
 def vectors_at(line: CodeLine, place: Place) -> tuple[object, ...]:

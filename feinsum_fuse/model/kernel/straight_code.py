@@ -24,7 +24,7 @@ from .compiler.issued import issuing_seconds
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
-from .held_values import handed_on, held_at_once, times_read, vectors_at
+from .held_values import handed_on, most_held, times_read, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, is_call, is_divided
@@ -61,7 +61,7 @@ class Straight:
         """One core's time for all entries of the block, data being in the nearest cache; ``between`` two entries are so many operations of
         other blocks.
         """
-        once = self._working + self._outside
+        once = self._working + max(0.0, self._counts.loading_before(self.machine) - self._spare_loading)
         if self.summed == 1:
             once = max(once, self._chained(between), self._apart(between), self._around)
         return max(once, self._issuing) * self.block.entries
@@ -70,8 +70,13 @@ class Straight:
     def _working(self) -> float:
         """Seconds of an entry's operations."""
         if self.summed == 1:
-            return (self.own.passes(self.vectorised) if self.own.are_there else self.block.trips) * self.iteration
+            return self._passes * self.iteration
         return self.sums.seconds(self.summed, self.iteration, replace(self, summed=1).iteration)
+
+    @property
+    def _passes(self) -> float:
+        """Iterations of an entry, the lanes of a vector each for itself."""
+        return self.own.passes(self.vectorised) if self.own.are_there else self.block.trips
 
     @property
     def is_worth_gathering(self) -> bool:
@@ -306,16 +311,17 @@ class Straight:
                 counts.split_loads += loads * self.scalars.split(line, place, self.block.loop, self.vectorised)
         if line.lane is not None and any(line.lane.name in limit.variables for limit in line.lane.limits) and is_vector:
             counts.other += count
+        # Lanes are filled by loads of elements; a scalar that all lanes use is one.
+        is_narrow = self.scalars.is_narrow(line, self.vectorised) or (line.lane is not None and not is_vector)
         if repeated:
             counts.loads += loads
-            # Lanes are filled by loads of elements; a scalar that all lanes use is one.
-            is_narrow = self.scalars.is_narrow(line, self.vectorised) or (line.lane is not None and not is_vector)
             counts.narrow_loads += loads if is_narrow else min(loads, packs)
             if line.lane is not None and not is_vector and counts.uses[place.source, place.indices] > count:
                 counts.narrow_spread += loads if self.scalars.is_narrow(line, self.vectorised) else 0.0
             counts.packed += packs + (loads * self.scalars.turned(line, place) if is_vector else 0.0)
         else:
             counts.before += loads
+            counts.narrow_before += loads if is_narrow else min(loads, packs)
             counts.kept += count if line.lane is None or is_vector else 0.0
 
     def _store(self, line: CodeLine, counts: CodeCounts) -> None:
@@ -387,15 +393,7 @@ class Straight:
         """Registers that accumulators and operands lack; below 0 how many are left."""
         if not self.block.is_loop:
             return -math.inf
-        return self._counts.live + self._operands - self.machine.figure("vector_registers")
-
-    @property
-    def _operands(self) -> float:
-        """Vectors of operands and of what is made of them that are held at once."""
-        loop = self.block.loop
-        assert loop is not None
-        changed = {line.statement.target.source for line in self.block.lines} - self.registers
-        return max(1.0, *(held_at_once(line, loop, changed) for line in self.block.lines))
+        return self._counts.live + most_held(self.block, self.registers) - self.machine.figure("vector_registers")
 
     @kept_property
     def operations(self) -> float:
@@ -409,9 +407,9 @@ class Straight:
         return self.operations + self.functions * self.machine.rate
 
     @property
-    def _outside(self) -> float:
-        """Seconds of what stands in front of the loop."""
-        return self._counts.before * self.machine.seconds("load")
+    def _spare_loading(self) -> float:
+        """Seconds of an entry in which the loop leaves the port of loads idle: a core that sees ahead loads what the next needs."""
+        return self._passes * max(0.0, self.iteration - self._counts.loading(self.machine, self.loads))
 
     def _chained(self, between: float) -> float:
         """Seconds of one entry of a loop if each update of an accumulator waits for the last."""

@@ -219,6 +219,9 @@ class CodeCounts:
     """Those of half a vector or less."""
     other: float = 0.0
     before: float = 0.0
+    """Loads in front of the loop, of what it does not move."""
+    narrow_before: float = 0.0
+    """Those of half a vector or less."""
     live: float = 0.0
     """Vectors of sums that registers hold."""
     kept: float = 0.0
@@ -279,6 +282,11 @@ class CodeCounts:
         whole = machine.seconds("load")
         sooner, later = whole - machine.narrow("load", whole), machine.seconds("split_load") - whole
         return loads * whole - self.narrow_loads * sooner + self.split_loads * later
+
+    def loading_before(self, machine: Machine) -> float:
+        """Seconds of the loads in front of the loop."""
+        whole = machine.seconds("load")
+        return self.before * whole - self.narrow_before * (whole - machine.narrow("load", whole))
 
     def storing(self, machine: Machine) -> float:
         """Seconds in which the stores of an iteration leave the core."""
