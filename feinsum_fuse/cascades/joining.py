@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from constantdict import constantdict
@@ -23,8 +23,10 @@ MOST_EINSUMS = 64
 class Join:
     """``Z[a,b,c] = A[a,b,c] * x[a]`` becomes ``Z[a,b_c] = A[a,b_c] * x[a]``, for the tensor ``A`` and its axis 1.
 
-    The axis, counted from 0, and the next one become one axis; so do those of all tensors that share their variables. A copy that puts
-    axes side by side keeps its loops and writes both as digits: ``B_packed[k,n,p] = B[n,k,p]`` becomes ``B_packed[k,50*n + p] = B[n,k,p]``.
+    The axis, counted from 0, and the next one become one axis; so do those of all tensors that share their variables, and where a tensor is
+    read by several pairs of variables each of these: ``Z[a,b,c,d] = A[k,a,b] * A[k,c,d]`` becomes ``Z[a_b,c_d] = A[k,a_b] * A[k,c_d]``. A
+    copy that puts axes side by side keeps its loops and writes both as digits: ``B_packed[k,n,p] = B[n,k,p]`` becomes
+    ``B_packed[k,50*n + p] = B[n,k,p]``.
     Invariant: arrays hold the same numbers in the same order, row-major, under another shape: the caller's arrays are viewed.
     """
 
@@ -36,9 +38,8 @@ class Join:
         found = _Pairs(cascade)
         if reason := found.follow(self.tensor, self.axis):
             raise CascadeError(f"the axes {self.axis} and {self.axis + 1} of {self.tensor!s:.60} cannot be one: {reason}")
-        names = {e.name: _joint(e, found.variables[e.name]) for e in cascade.einsums if e.name in found.variables}
-        whole = {e.name: _joined(e, found.variables[e.name], names[e.name]) for e in cascade.einsums if e.name in names}
-        copies = {name: _with_digits(cascade, cascade.einsum(name), axis) for name, axis in found.copies.items()}
+        whole = {e.name: _joined(e, found.variables[e.name]) for e in cascade.einsums if e.name in found.variables}
+        copies = {name: _with_digits(cascade, cascade.einsum(name), axes) for name, axes in found.copies.items()}
         einsums = tuple((whole | copies).get(e.name, e) for e in cascade.einsums)
         tensors = {name: _merged(t, found.axes[name]) if name in found.axes else t for name, t in cascade.tensors.items()}
         return cascade.rewritten(einsums, tensors, self)
@@ -71,12 +72,12 @@ class _Pairs:
     """The pairs of variables and of axes that one pair of axes leads to."""
 
     cascade: EinsumSequence
-    variables: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Einsum -> the two variables that become one."""
-    axes: dict[str, int] = field(default_factory=dict)
-    """Tensor -> the first of the two axes."""
-    copies: dict[str, int] = field(default_factory=dict)
-    """Copy whose loops stay as they are -> the first of the two axes that it writes."""
+    variables: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Einsum -> two variables each that become one."""
+    axes: dict[str, list[int]] = field(default_factory=dict)
+    """Tensor -> the first of two axes each."""
+    copies: dict[str, list[int]] = field(default_factory=dict)
+    """Copy whose loops stay as they are -> the first of two axes each that it writes."""
 
     def follow(self, tensor: str, axis: int) -> str:
         """Note all pairs; why there are none, or nothing if there are."""
@@ -85,8 +86,12 @@ class _Pairs:
         waiting = [(tensor, axis)]
         while waiting:
             name, first = waiting.pop()
-            if self.axes.setdefault(name, first) != first:
-                return f"{name} has their variables at other axes, too"
+            known = self.axes.setdefault(name, [])
+            if first in known:
+                continue
+            if {first - 1, first + 1} & {*known}:
+                return f"three axes of {name} would be one"
+            known.append(first)
             for einsum in self.cascade.einsums:
                 for access in (einsum.output, *einsum.operands):
                     if access.tensor != name:
@@ -94,14 +99,14 @@ class _Pairs:
                     pair = access.indices[first].bare, access.indices[first + 1].bare
                     if pair[0] is None or pair[1] is None:
                         return f"{access} is not indexed by bare variables there"
-                    if self.variables.get(einsum.name) == pair:
+                    if pair in self.variables.get(einsum.name, ()):
                         continue
                     if access is einsum.output and self._puts_together(einsum, (pair[0], pair[1])):
-                        self.copies[einsum.name] = first
+                        self.copies.setdefault(einsum.name, []).append(first)
                         continue
                     if reason := self._obstacle(einsum, (pair[0], pair[1])):
                         return reason
-                    self.variables[einsum.name] = pair[0], pair[1]
+                    self.variables.setdefault(einsum.name, []).append((pair[0], pair[1]))
                     waiting += [(a.tensor, _place(a, pair[0])) for a in (einsum.output, *einsum.operands) if pair[0] in a.variables]
         return ""
 
@@ -114,7 +119,7 @@ class _Pairs:
     def _obstacle(self, einsum: Einsum, pair: tuple[str, str]) -> str:
         """Why two variables of an Einsum cannot be one; empty if they can."""
         u, v = pair
-        if einsum.name in self.variables or u == v:
+        if u == v or einsum.name in self.copies or {u, v} & {one for other in self.variables.get(einsum.name, ()) for one in other}:
             return f"Einsum {einsum.name} would join other variables as well"
         if any({u, v} & set(guard.variables) for guard in einsum.guards) or {u, v} & variables_in(einsum.map):
             return f"a condition or the map of Einsum {einsum.name} asks for {u} or {v}"
@@ -136,12 +141,14 @@ def _place(access: Access, variable: str) -> int:
     return next((k for k, index in enumerate(access.indices) if index.bare == variable), -1)
 
 
-def _joint(einsum: Einsum, pair: tuple[str, str]) -> str:
-    """The name of the variable in place of two."""
-    return with_underlines("_".join(pair), einsum.sizes)
+def _joined(einsum: Einsum, pairs: Iterable[tuple[str, str]]) -> Einsum:
+    """The Einsum with one variable for each pair."""
+    for pair in pairs:
+        einsum = _joined_one(einsum, pair, with_underlines("_".join(pair), einsum.sizes))
+    return einsum
 
 
-def _joined(einsum: Einsum, pair: tuple[str, str], name: str) -> Einsum:
+def _joined_one(einsum: Einsum, pair: tuple[str, str], name: str) -> Einsum:
     """The Einsum with one variable for two."""
     u, v = pair
     lengths = {name if old == u else old: size for old, size in einsum.sizes.items() if old != v}
@@ -155,13 +162,14 @@ def _joined(einsum: Einsum, pair: tuple[str, str], name: str) -> Einsum:
     return dataclasses.replace(einsum, output=access(einsum.output), operands=operands, sizes=constantdict(lengths))
 
 
-def _with_digits(cascade: EinsumSequence, copy: Einsum, axis: int) -> Einsum:
-    """The copy that writes two axes as one, by the same loops."""
+def _with_digits(cascade: EinsumSequence, copy: Einsum, axes: Iterable[int]) -> Einsum:
+    """The copy that writes two axes each as one, by the same loops."""
     indices = copy.output.indices
-    length = cascade.tensors[copy.output.tensor].shape[axis + 1]
-    assert isinstance(length, int)
-    both = indices[axis] * length + indices[axis + 1]
-    return dataclasses.replace(copy, output=Access(copy.output.tensor, (*indices[:axis], both, *indices[axis + 2 :])))
+    for axis in sorted(axes, reverse=True):
+        length = cascade.tensors[copy.output.tensor].shape[axis + 1]
+        assert isinstance(length, int)
+        indices = (*indices[:axis], indices[axis] * length + indices[axis + 1], *indices[axis + 2 :])
+    return dataclasses.replace(copy, output=Access(copy.output.tensor, indices))
 
 
 def _length(sizes: Mapping[str, object], pair: tuple[str, str]) -> int:
@@ -171,8 +179,11 @@ def _length(sizes: Mapping[str, object], pair: tuple[str, str]) -> int:
     return first * second
 
 
-def _merged(tensor: Tensor, axis: int) -> Tensor:
-    """The tensor with one axis for two."""
-    first, second = tensor.shape[axis : axis + 2]
-    assert isinstance(first, int) and isinstance(second, int)
-    return dataclasses.replace(tensor, shape=(*tensor.shape[:axis], first * second, *tensor.shape[axis + 2 :]), ranks=())
+def _merged(tensor: Tensor, axes: Iterable[int]) -> Tensor:
+    """The tensor with one axis for two each."""
+    shape = tensor.shape
+    for axis in sorted(axes, reverse=True):
+        first, second = shape[axis : axis + 2]
+        assert isinstance(first, int) and isinstance(second, int)
+        shape = (*shape[:axis], first * second, *shape[axis + 2 :])
+    return dataclasses.replace(tensor, shape=shape, ranks=())

@@ -17,7 +17,7 @@ from ..number_types import kind_of
 from ..schedule.target import USED_FROM_MEMORY
 from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
-from .lanes import is_contiguous, is_one_stream, reduced_in_order
+from .lanes import is_contiguous, is_one_stream, reduced_in_order, step_of
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
@@ -128,6 +128,26 @@ class RegisterTile:
             return False
         return self._row_from_memory(variable) >= self.branch.plan.target.page_bytes
 
+    def _comes_in_pieces(self, along: str) -> bool:
+        """Whether vectors come from memory in short pieces, each on a page of its own, and are little computed with.
+
+        A register tile as wide as a group's piece reads it whole; a narrower one reads a line or two of each, and the next one others.
+        """
+        segment, target = self.branch.segment, self.branch.plan.target
+        if self.on_items or along != self.lane or not self.reductions or self.tiles[along] > MOST_VECTORS * self.width:
+            return False
+        for access in self.einsum.operands:
+            if not is_contiguous(access, along) or access.tensor in segment.written:
+                continue
+            innermost = next((v for v in reversed(self.reductions) if self.tiles[v] > 1), None)
+            if innermost is None or segment.around.tensor_bytes(access.tensor) <= target.units * target.core_cache_bytes:
+                continue
+            uses = prod(n for v, n in self.einsum.sizes.items() if v not in access.variables and isinstance(n, int))
+            apart = step_of(segment.cascade, access, innermost) * self.element_bytes(access)
+            if uses <= USED_FROM_MEMORY * self.width and apart >= target.page_bytes:
+                return True
+        return False
+
     def _row_from_memory(self, variable: str) -> int:
         """Bytes of a row that comes from memory, a number of it for all lanes at a time, and is little computed with; 0: there is none."""
         cascade, target = self.branch.segment.cascade, self.branch.plan.target
@@ -187,7 +207,7 @@ class RegisterTile:
             # What a work-item holds of a row lies together: one piece of it.
             most = MOST_SUMS if self.is_square else MOST_VECTORS if self.piece == 1 else 1
             fitting = [n for n in range(1, most + 1) if (n - 1) * self.width < self.tiles[along]]
-            usual = min(fitting, key=lambda n: self._cost(n, along, second))
+            usual = fitting[-1] if self._comes_in_pieces(along) else min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
             fitting = [n for n in ROWS if n * vectors <= self.most and n <= self.tiles[second]]

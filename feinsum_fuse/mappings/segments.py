@@ -246,15 +246,28 @@ class Segment:
 
     @cached_property
     def batches(self) -> tuple[RowVariables, ...]:
-        """Rows along which nothing is used again and nothing lies next to one another, if the problems are large enough for groups."""
-        found = [loop for loop in self.loops if loop.is_batch]
+        """Rows along which nothing is used again and nothing lies next to one another, if the problems are large enough for groups; parts
+        into which a reduction was split also where all of them use a few numbers.
+        """
+        found = [loop for loop in self.loops if self._is_batch(loop)]
         alone = self.points // max(1, prod(loop.extent for loop in found))
         return tuple(loop.rows for loop in found) if len(found) < len(self.loops) and alone >= BATCH_POINTS else ()
 
     @cached_property
     def rows(self) -> tuple[RowVariables, ...]:
         """The rows of which a group may take a tile, best first."""
-        return tuple(loop.rows for loop in self.loops if not self.batches or not loop.is_batch)
+        return tuple(loop.rows for loop in self.loops if loop.rows not in self.batches)
+
+    def _is_batch(self, loop: Shared) -> bool:
+        """Whether each iteration of a loop is a problem of its own, but for what is less than it reads of its own where it is a part."""
+        if loop.is_batch:
+            return True
+        parts = {e.name: e.output.indices[0].bare for e in self.einsums if any(merges_parts(other, e) for other in self.cascade.einsums)}
+        if loop.rows != parts:
+            return False
+        read = {(access.tensor, loop.rows[e.name] in access.variables) for e in self.einsums for access in e.operands}
+        own, shared = (sum(self.around.tensor_bytes(tensor) for tensor, is_own in read if is_own is mine) for mine in (True, False))
+        return shared * loop.extent <= own
 
     def extent(self, rows: RowVariables) -> int:
         """The number of iterations."""

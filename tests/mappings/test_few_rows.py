@@ -60,3 +60,20 @@ def test_parts_of_a_reduction_are_groups_whatever_the_rows(rows: int) -> None:
     cascade = suited(ff.cascade(["H[b, h] = X[b, k] * U[k, h]"], sizes={"B": rows, "K": 4096, "H": 1024}), TARGET)
     assert [r.parts for r in cascade.rewritings if isinstance(r, SplitReduction)] == [TARGET.groups]
     assert groups(cascade)[0][1:] == ("h", 1024)
+
+
+@pytest.mark.parametrize(
+    "line", ["Z[m, n] = (X[k, M: m] - U[M: m]) * (X[k, M: n] - U[M: n])", "Z[m, n] = X[k, m] * Y[k, n] * W[m] + X[k, m]"]
+)
+def test_parts_of_a_reduction_are_groups_where_all_of_them_read_a_few_numbers(line: str) -> None:
+    """Each part reads its own rows from end to end; groups of the output's rows would read all of them."""
+    cascade = suited(ff.cascade([line], sizes={"M": 96, "N": 96, "K": 20_000}), TARGET)
+    assert [type(r) for r in cascade.rewritings][-1] is SplitReduction
+    assert groups(cascade)[0][1:] == ("m", 96)
+
+
+def test_parts_that_share_more_than_each_has_are_no_groups_of_their_own() -> None:
+    line = "Z[m] = exp(-abs(X[m, d] - Y[n]))"
+    cascade = suited(ff.cascade([line], sizes={"M": 6, "D": 2000, "N": 2000}), TARGET)
+    assert [type(r) for r in cascade.rewritings] == [SplitReduction]
+    assert groups(cascade)[0] == ("Z_part", "d_part", 8)

@@ -44,6 +44,29 @@ def test_rows_of_a_register_tile_are_written_near_one_another() -> None:
     assert taken(permuted(48, 4, 16, 48, 36))["second of Z"] == "a"
 
 
+HALVES = ["T[i,n,s] = C[m,i] * E[m,n,s]", "H[i,j,s] = D[n,j] * T[i,n,s]"]
+
+
+def halves(m: int, s: int, i: int) -> Cascade:
+    return ff.cascade(HALVES, sizes={"M": m, "N": m, "S": s, "I": i, "J": i})
+
+
+def test_a_register_tile_is_as_wide_as_a_piece_from_memory() -> None:
+    """Groups take 64 columns of each of 2,500 far rows: 256 bytes, which narrower tiles would read by and by."""
+    assert taken(halves(50, 2500, 14))["vectors of T"] == 4
+    assert taken(halves(50, 2500, 14))["vectors of H"] == 2  # what it reads is near
+    assert taken(halves(20, 600, 14))["vectors of T"] != 4  # it stays in a core's cache
+    assert taken(halves(50, 2500, 140))["vectors of T"] != 4  # it is computed with more than it is waited for
+
+
+def test_wide_register_tiles_compute_the_same() -> None:
+    cascade = halves(41, 701, 5)
+    generator = np.random.default_rng(3)
+    arrays = {name: generator.random(cascade.fixed_shape(name)).astype("float32") for name in cascade.inputs}
+    expected = np.einsum("nj,mi,mns->ijs", arrays["D"], arrays["C"], arrays["E"], optimize=True)
+    np.testing.assert_allclose(ff.compile(cascade, "pocl")(**arrays)["H"], expected, rtol=1e-4)
+
+
 def test_groups_do_not_cut_the_lines_of_a_large_result() -> None:
     decided = taken(permuted(48, 40, 32, 48, 36))
     assert decided["rows of Y_packed+Z"] == {"Y_packed": "b", "Z": "b"}

@@ -1,10 +1,10 @@
 """Which rewritings suit a cascade, by its indices and sizes alone, before a mapping is chosen.
 
-Outputs that sums of variables index are gathered. Einsums of three and more factors are contracted pairwise, and factors with sums of
-their own are added up first, where that saves operations. Of symmetric outputs half is computed. Reductions are split where the output
-alone gives the groups too little to do, or makes each of them read all of what is reduced. Operands of large products are packed: into
-panels for each group's columns, and so that what follows in a reduction does so in memory. Where the output is smaller than an operand
-that lies otherwise, it is the output that is moved.
+Outputs that sums of variables index are gathered. Functions of a factor are computed once for all points that use them. Einsums of three
+and more factors are contracted pairwise, and factors with sums of their own are added up first, where that saves operations. Of symmetric
+outputs half is computed. Reductions are split where the output alone gives the groups too little to do, or makes each of them read all of
+what is reduced. Operands of large products are packed: into panels for each group's columns, and so that what follows in a reduction does
+so in memory. Where the output is smaller than an operand that lies otherwise, it is the output that is moved.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
 from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, kept_bytes, reduced_in_order
 from ..segments import GROUP_POINTS, LEAST_ROWS
+from .called_first import calls_first
 from .exact_sums import in_exact_parts, in_floats
 from .reduction_parts import SAVED_TRAFFIC, elements_of, split_of
 
@@ -80,6 +81,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
         return cascade
     for einsum in cascade.einsums:
         cascade = _gathered(cascade, einsum)
+    cascade = _chosen(cascade, calls_first, target)
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum, target)
     cascade = without_doubles(cascade)
@@ -298,9 +300,11 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     alone = stands_alone(cascade, einsum)
     if (summed := _summed(cascade, einsum, target, FILLED if alone else 1 / FEWER)) is not None:
         return [summed]
+    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     if not alone or sum(columns in access.variables for access in einsum.operands) != 1:
         return []
-    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    if 2 * sizes[columns] <= target.lanes(einsum.accumulate):
+        return []  # most lanes would be empty: they go along another variable, which may lie together as it is
     nearest, panel = target.nearest_cache_bytes, target.core_cache_bytes // PANEL
     # In the order of the loops over them, which is one for all operands.
     as_they_lie = [a for a in einsum.operands if a.variables[-1:] == (columns,) or columns not in a.variables]

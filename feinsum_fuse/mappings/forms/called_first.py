@@ -1,0 +1,49 @@
+"""Which factors of a product call functions that are computed once for several of its points, before they are multiplied."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...cascades.cascade import Cascade
+from ...cascades.maps import calls_in, primitive
+from ...cascades.rewriting.contraction_order import ContractionOrder, Factor, factors
+from ...cascades.terms import Einsum
+from ...errors import CascadeError
+from ...formats.language.functions import FUNCTIONS
+from ...schedule.target import Target
+
+AGAIN = 4
+"""How many times a function's result is used at least: it is stored and loaded once more, which takes as long as few operations."""
+LONG = 4
+"""Cycles that functions of a factor take at least, so that this is less than what is saved."""
+
+
+def calls_first(cascade: Cascade, einsum: Einsum, target: Target) -> ContractionOrder | None:
+    """The order in which such factors are intermediates: ``Z[m,n] = sum(exp(A[m,k]) * B[k,n])`` with ``Z_part1[m,k] = exp(A[m,k])``.
+
+    As it stands each of the ``n`` computes the same function anew. ``None`` where there is no such factor, where nothing is added up, so
+    that every point is written, which takes longer, or where the Einsum is no sum of a product.
+    """
+    if target.lanes_are_items or not einsum.reduction_variables:
+        return None
+    try:
+        found = factors(einsum)
+        chosen = [factor for factor in found if _is_used_again(einsum, factor)]
+        if not chosen or len(found) < 2:
+            return None
+        left, steps = list(found), list[tuple[int, ...]]()
+        for factor in chosen:  # what is computed goes to the end, so that those not yet taken keep their order
+            steps.append((left.index(factor),))
+            left.remove(factor)
+        order = ContractionOrder(einsum.name, (*steps, tuple(range(len(found)))))
+        order.apply(cascade)
+    except CascadeError:  # a name that an intermediate would need is taken, too
+        return None
+    return order
+
+
+def _is_used_again(einsum: Einsum, factor: Factor) -> bool:
+    """Whether a factor calls functions that take long, and each result is used several times."""
+    cycles = sum(FUNCTIONS[call.function.name].cycles[0] for call in calls_in(primitive(factor.expression)))
+    sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
+    return cycles >= LONG and einsum.box_points >= AGAIN * prod(sizes[v] for v in factor.variables)
