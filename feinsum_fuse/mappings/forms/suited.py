@@ -39,6 +39,7 @@ from ..segments import GROUP_POINTS, LEAST_ROWS
 from .called_first import calls_first
 from .exact_sums import in_exact_parts, in_floats
 from .reduction_parts import SAVED_TRAFFIC, elements_of, split_of
+from .windows import windows
 
 FEWER = 2
 """How many times fewer operations a contraction in steps must take, whose intermediates are written and read again: multiplications, and
@@ -85,7 +86,7 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
     for einsum in cascade.einsums:
         cascade = _contracted(cascade, einsum, target)
     cascade = without_doubles(cascade)
-    for choose in (_halved, _windows, _scan, _turned, _split, in_exact_parts, in_floats):
+    for choose in (_halved, windows, _scan, _turned, _split, in_exact_parts, in_floats):
         cascade = _chosen(cascade, choose, target)
     if target.lanes_are_items:
         return cascade  # packing is for vectors and pages: work-items read neighbouring columns as they lie
@@ -351,26 +352,6 @@ def _scan(_: Cascade, einsum: Einsum, target: Target) -> Scan | None:
         block *= 2
     best = min(costs, key=lambda block: costs[block], default=0)
     return Scan(einsum.name, best) if best and FEWER * costs[best] <= size * size / 2 else None
-
-
-def _windows(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
-    """The input to copy window by window: where windows go in steps along the output's columns and begin before the array, or end behind
-    it, lanes are put together one by one, each under a condition. The copy does so once; its vectors are used twice for each of its lanes.
-    """
-    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
-    if columns is None or not einsum.guards or not einsum.reduces or not einsum.has_injective_output or einsum.is_recurrence:
-        return None
-    if target.lanes_are_items or split_of(cascade, einsum, target) is not None:
-        return None
-    for position, access in enumerate(einsum.operands):
-        moved = [v for index in access.indices for v in index.variables]
-        steps = access.indices[-1].coefficients.get(columns, 0) if access.indices else 0
-        if steps < 2 or access.tensor not in cascade.inputs or len(set(moved)) < len(moved):
-            continue
-        if einsum.box_points >= FEWER * target.lanes(einsum.accumulate) * elements_of(einsum, access):
-            kept = [v for v in einsum.output_variables if v in moved and v != columns]
-            return Pack(einsum.name, position, (*kept[:-1], *(v for v in einsum.reduction_variables if v in moved), *kept[-1:], columns))
-    return None
 
 
 def _turns_twice(einsum: Einsum) -> bool:
