@@ -166,13 +166,15 @@ DRAWN_BY_SUBJECT_ON_ZEN_4_AGAIN = (
 """Workloads Y: of kinds that are in none of the others, as crystallography, plastic solids, geometric nets, market research, textures of
 images, retrieval of phases, pitch of voices and learning to rank have them, sizes drawn; judged once on both runtimes on the Zen 4 of sets
 K to V, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_ON_ZEN_4_LAST = (
     *("semblance", "corner_strength", "symbol_distances", "hyperbolic_distances"),
     *("limited_flux", "gaussian_divergence", "tail_loss", "commutator_step"),
 )
 """Workloads Z: of kinds that are in none of the others, as stacking of seismic traces, corners of images, detection of symbols by radio,
-embeddings of trees, shocks in gases, variational inference, risks of portfolios and quantum dynamics have them, sizes drawn; for both
-runtimes on the Zen 4 of set Y. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+embeddings of trees, shocks in gases, variational inference, risks of portfolios and quantum dynamics have them, sizes drawn; judged once on
+both runtimes on the Zen 4 of set Y, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads that are held out: none are drawn now. No interval is made of them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -199,9 +201,10 @@ SETS = {
     "workloads of eight subjects on a Zen 5": DRAWN_BY_SUBJECT_ON_ZEN_5,
     "workloads of eight subjects more on a Zen 5": DRAWN_BY_SUBJECT_ON_ZEN_5_NEXT,
     "workloads of eight subjects on a Zen 4 again": DRAWN_BY_SUBJECT_ON_ZEN_4_AGAIN,
+    "workloads of eight subjects on a Zen 4 at last": DRAWN_BY_SUBJECT_ON_ZEN_4_LAST,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
