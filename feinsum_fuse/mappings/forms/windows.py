@@ -12,7 +12,7 @@ from .reduction_parts import elements_of, split_of
 
 AGAIN = 2
 """How many times a copy's vectors are used at least for each of their lanes, which it puts together one by one."""
-FAR = 4
+MOST_CACHES = 4
 """So many times what the cores' own caches hold a copy has at the most: a larger one is written to memory and read from there again."""
 
 
@@ -39,6 +39,6 @@ def windows(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
         if einsum.guards:
             return Pack(einsum.name, position, (*kept[:-1], *reduced, *kept[-1:], columns))
         size = elements_of(einsum, access) * np.dtype(cascade.tensors[access.tensor].dtype).itemsize
-        if kept and len(access.indices[-1].variables) > 1 and size <= FAR * target.units * target.core_cache_bytes:
+        if kept and len(access.indices[-1].variables) > 1 and size <= MOST_CACHES * target.units * target.core_cache_bytes:
             return Pack(einsum.name, position, (*kept, *reduced, columns))
     return None
