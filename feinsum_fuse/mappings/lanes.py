@@ -155,9 +155,9 @@ def cost_of(
             moved = vectors * width  # a copy would be that of the other one, too: lanes are loaded one by one
         cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
-        return cost + MOVED * width * _outputs(einsum)
+        return cost + MOVED * width * elements_of(einsum, einsum.output)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
-        cost += scattered * _outputs(einsum)
+        cost += scattered * elements_of(einsum, einsum.output)
     return cost
 
 
@@ -171,6 +171,47 @@ def _across_lines(einsum: Einsum) -> int:
     last = einsum.output_variables[-1]
     whole = [access for access in einsum.operands if set(access.variables) == set(einsum.output_variables)]
     return sum(not is_contiguous(access, last) for access in whole)
+
+
+def lanes_for_each(size: int, width: int) -> float:
+    """How many lanes whole vectors have for each of so many iterations."""
+    return -(-size // width) * width / size
+
+
+def cost_along(einsum: Einsum, variable: str, width: int, read: float, written: float) -> float:
+    """Of lanes along a variable as things lie: operations on vectors for each that is full, with its loads.
+
+    ``read``, ``written``: of a vector of elements that do not lie together, how many of these its load and its store take.
+    """
+    size = einsum.sizes[variable]
+    assert isinstance(size, int)
+    moved = [(a, c) for a, c in ((einsum.output, written), *((a, read) for a in einsum.operands)) if variable in a.variables]
+    apart = sum(c * elements_of(einsum, a) for a, c in moved if not is_contiguous(a, variable))
+    return lanes_for_each(size, width) + apart / einsum.box_points
+
+
+def cost_of_copies(cascade: Cascade, einsum: Einsum, variable: str, target: Target, *, turned: bool = False) -> float:
+    """Of lanes along an output's variable for which operands are copied, as :func:`cost_along`.
+
+    These are operands that have it and along whose last axis it does not go, and those without it along whose last axis no sum does.
+    ``turned``: whether the output is copied, too, in place of being written element by element.
+    """
+    output, width = einsum.output, target.lanes(einsum.accumulate)
+    last = [({variable} if variable in a.variables else set(einsum.reduction_variables), a) for a in einsum.operands]
+    copied = [access for fitting, access in last if not fitting.intersection(access.variables[-1:])]
+    written = copying(cascade, output, target, width.bit_length()) if turned else SCATTERED * width
+    read = sum(copying(cascade, access, target, width.bit_length()) * elements_of(einsum, access) for access in copied)
+    return cost_along(einsum, variable, width, 0, written) + read / einsum.box_points
+
+
+def copying(cascade: Cascade, access: Access, target: Target, operations: float) -> float:
+    """What each vector of a copy costs that takes so many operations: one from memory is read, and another read and written."""
+    return max(operations, 3 * USED_FROM_MEMORY) if is_far(cascade, access, target) else operations
+
+
+def elements_of(einsum: Einsum, access: Access) -> int:
+    """How many elements of a tensor an Einsum reads or writes."""
+    return prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
 
 
 def fills(einsum: Einsum, variable: str, length: int, width: int) -> bool:
@@ -197,10 +238,6 @@ def _summed_lanes(einsum: Einsum) -> list[str]:
     reduced = [v for v in einsum.variables if v not in einsum.output_variables]
     read = {v: [a for a in einsum.operands if v in a.variables] for v in reduced}
     return [v for v in reduced if read[v] and all(is_contiguous(access, v) for access in read[v])]
-
-
-def _outputs(einsum: Einsum) -> int:
-    return prod(n for v in einsum.output_variables if isinstance(n := einsum.sizes[v], int))
 
 
 def _moved(segment: Segment, einsum: Einsum, access: Access, lane: str, rows: RowVariables, tile: int) -> int:
@@ -251,7 +288,7 @@ def is_one_stream(cascade: Cascade, einsum: Einsum, row: str, target: Target, *,
         inner = [index.bare for index in access.indices[places[0] + 1 :]]
         if None in inner or set(inner) & set(einsum.output_variables) or not _bytes(cascade, access):
             continue
-        if _bytes(cascade, access) > target.units * target.core_cache_bytes:
+        if is_far(cascade, access, target):
             narrow = np.dtype(cascade.tensors[access.tensor].dtype).itemsize < np.dtype(einsum.accumulate).itemsize
             return bool(inner) and ((chained and narrow) or _bytes(cascade, access, places[0] + 1) <= target.page_bytes)
     return False
@@ -273,14 +310,18 @@ def is_read_across(cascade: Cascade, einsum: Einsum, row: str, target: Target) -
     if target.lanes_are_items or any(isinstance(n, str) for n in einsum.sizes.values()):
         return False
     for access in einsum.operands:
-        tensor = cascade.tensors[access.tensor]
         outer = {v for index in access.indices[:-1] for v in index.variables}
         again = prod(n for v, n in einsum.sizes.items() if v not in access.variables and isinstance(n, int))
         if again > USED_FROM_MEMORY or not is_contiguous(access, row) or not outer - set(einsum.output_variables):
             continue
-        if prod(cascade.fixed_shape(access.tensor)) * np.dtype(tensor.dtype).itemsize > target.units * target.core_cache_bytes:
+        if is_far(cascade, access, target):
             return True
     return False
+
+
+def is_far(cascade: Cascade, access: Access, target: Target) -> bool:
+    """Whether a tensor is more than the cores' own caches hold."""
+    return _bytes(cascade, access) > target.units * target.core_cache_bytes
 
 
 def is_picked(cascade: Cascade, einsum: Einsum, access: Access, lane: str, width: int) -> bool:

@@ -33,12 +33,20 @@ def test_short_rows_are_joined_by_a_copy() -> None:
     assert found.tensors["Z"].shape == (20, 26, 675)
 
 
+def test_axes_are_joined_though_lanes_along_an_inner_one_are_full() -> None:
+    """Its results would be written one by one, which counts."""
+    found = with_joined_axes(of("Z[a,b,c,d] = A[a,e,b,f] * B[d,f,c,e]", A=26, B=25, C=30, D=22, E=21, F=18), WIDE)
+    assert found.rewritings == (Pack("Z", 1, ("e", "f", "c", "d")), Join("Z", 2))
+
+
 @pytest.mark.parametrize(
     "cascade",
     [
+        of("Z[a,b,c,d] = A[d,e,c,a] * B[b,e]", A=49, B=16, C=49, D=49, E=49),  # lanes along a lie together: the output is turned
+        of("Z[a,b,c,d] = A[d,b,e,a] * B[e,c]", A=49, B=49, C=16, D=49, E=49),  # the last axis is alone in its operand
         of("Z[a,b,c,d] = A[a,e,b,f] * B[d,f,c,e]", A=20, B=26, C=27, D=32, E=20, F=18),  # lanes are full
         of("Z[a,b,c,d] = A[a,e,b,f] * B[d,f,c,e]", A=2, B=3, C=27, D=25, E=4, F=5),  # too little to pay for a kernel
-        of("Z[m,n,p] = A[m,j,k] * B[k,n,j,p]", M=90, N=40, P=18, J=10, K=30),  # lanes along m are full
+        of("Z[m,n,p] = A[m,j,k] * B[k,n,j,p]", M=96, N=40, P=30, J=100, K=30),  # lanes along m are full, results few beside sums
         of("Z[m,n,p] = A[m,k,n] * B[k,p]", M=300, N=27, P=25, K=200),  # the axes are of two operands
         of("Z[m,n] = A[m,k] * B[k,n]", M=300, N=25, K=2000),  # there is but one
     ],

@@ -108,6 +108,16 @@ def test_packed_operands(line: str, sizes: dict[str, int], packings: list[Pack])
         assert any(isinstance(p.node, Spatial) and p.node.rank_variable == "n" for p in paths["Z"] if p.position in shared)
 
 
+@pytest.mark.parametrize(("last", "packed"), [(22, "c"), (30, "d")])
+def test_copies_have_the_lanes_that_the_mapping_takes(last: int, packed: str) -> None:
+    """Along ``d`` 22 of 32 lanes are full, along ``c``, whose results do not lie together, 30; other axes lie between them."""
+    sizes = {"A": 26, "B": 25, "C": 30, "D": last, "E": 21, "F": 18}
+    after = suited(ff.cascade(["Z[a, c, b, d] = A[a, e, b, f] * B[d, f, c, e]"], sizes=sizes), WIDE)
+    assert [r.variables[-1] for r in after.rewritings if isinstance(r, Pack) and r.operand == 1] == [packed]
+    nodes = [placed.node for placed in default_mapping(after, target=WIDE).path("Z")]
+    assert [node.variable("Z") for node in nodes if isinstance(node, Spatial) and node.name == "lane"] == [packed]
+
+
 @pytest.mark.parametrize(
     ("line", "order"),
     [

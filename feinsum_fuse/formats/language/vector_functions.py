@@ -102,27 +102,25 @@ static inline VECTOR NAME(VECTOR x)
 ERF = f"""
 static inline VECTOR NAME(VECTOR x)
 {{
-  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff), square = x * x;
+  VECTOR size = as_VECTOR(as_INTS(x) & 0x7fffffff);
   VECTOR far = size > 4.0f ? (VECTOR)(4.0f) : size;
-  VECTOR root = 1.498488418e-4f;
-  root = root * far - 2.469727071e-3f;
-  root = root * far + 1.292584930e-2f;
-  root = root * far - 1.137353666e-2f;
-  root = root * far - 6.142636389e-2f;
-  root = root * far - 1.450605839e-1f;
-  root = root * far + 1.000834703f;
-  root = root * root;
-  root = root * root;
-  VECTOR large = 1.0f - root * root;
-  VECTOR p = -5.631664535e-4f;
-  p = p * square + 4.917618819e-3f;
-  p = p * square - 2.671138011e-2f;
-  p = p * square + 1.128018349e-1f;
-  p = p * square - 3.761232793e-1f;
-  p = p * square + 1.283791214e-1f;
-  return {_SIGNED.format("size < 1.0f ? x + x * p : large")};
+  VECTOR part = -2.064163709e-6f;
+  part = part * far + 2.787439189e-5f;
+  part = part * far - 9.063827019e-5f;
+  part = part * far - 3.216980840e-4f;
+  part = part * far + 2.115192125e-3f;
+  part = part * far + 1.076285494e-3f;
+  part = part * far - 1.855986565e-2f;
+  part = part * far - 1.547678560e-2f;
+  part = part * far + 1.193673834e-1f;
+  part = part * far + 2.820947766e-1f;
+  part = part * far;
+  part = (part + part) - part * part;
+  part = (part + part) - part * part;
+  return {_SIGNED.format("part")};
 }}"""
-"""Within 3 units in the last place: a polynomial below 1, above it 1 less the eighth power of a polynomial, which is below 0.16."""
+"""Within 4 units in the last place: 1 less the fourth power of what a polynomial is less than 1. As ``1 - (1 - p)**2`` is ``2*p - p**2``,
+twice over, small results are as exact as large ones."""
 
 _RARELY = """
 #ifndef rarely

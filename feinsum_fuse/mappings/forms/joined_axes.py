@@ -11,12 +11,9 @@ from ...cascades.rewriting.packing import Pack
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...schedule.target import ANY_DEVICE, Target
-from ..lanes import MOVED, SCATTERED, reduced_in_order
+from ..lanes import MOVED, copying, cost_of_copies, elements_of, is_contiguous, lanes_for_each, reduced_in_order
 from ..segments import GROUP_POINTS
-from .suited import COPIED, cost_along, lanes_for_each, stands_alone
-
-SAVED = 0.1
-"""The part of the time that a copy must save which joins axes."""
+from .suited import COPIED, SAVED, stands_alone
 
 
 def with_joined_axes(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
@@ -60,14 +57,18 @@ def _packing(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
     variables = einsum.operands[position].variables
     elsewhere = {v for n, access in enumerate(einsum.operands) if n != position for v in access.variables}
     columns = list(takewhile(lambda v: v in variables and v not in elsewhere, reversed(outputs)))[::-1]
+    if len(columns) < 2:
+        return None
     width = target.lanes(einsum.accumulate)
     blocks = width.bit_length()  # a vector that is moved in a block, which is transposed in registers, takes so many operations
 
-    usual = min(outputs, key=lambda v: cost_along(einsum, v, width, MOVED * width, SCATTERED * width))
-    copied = (blocks if variables[-1] != outputs[-1] else MOVED) * prod(sizes[v] for v in variables) / einsum.box_points
-    along = lanes_for_each(prod(sizes[v] for v in columns), width) + copied
-    saved = cost_along(einsum, usual, width, blocks, blocks) - along
-    if saved < SAVED * along or saved * einsum.box_points < COPIED * GROUP_POINTS * target.units:
+    largest = max(einsum.operands, key=lambda access: elements_of(einsum, access))
+    # Where lanes lie together in the largest operand, it is the output that is turned.
+    usual = min(cost_of_copies(cascade, einsum, v, target, turned=is_contiguous(largest, v)) for v in outputs)
+    moved = copying(cascade, einsum.operands[position], target, MOVED if variables[-1] == outputs[-1] else blocks)
+    copied = moved * elements_of(einsum, einsum.operands[position]) / einsum.box_points
+    saved = usual - lanes_for_each(prod(sizes[v] for v in columns), width) - copied
+    if saved < SAVED * usual or saved * einsum.box_points < COPIED * GROUP_POINTS * target.units:
         return None
     others = [access for n, access in enumerate(einsum.operands) if n != position]
     reduced = [v for v in reduced_in_order(einsum, others) if v in variables]

@@ -19,7 +19,7 @@ from ...cascades.terms import Access, Einsum
 from ...formats.language.functions import FUNCTIONS
 from ...schedule.target import Target
 from ..components import items_of
-from ..lanes import is_contiguous, is_read_across
+from ..lanes import elements_of, is_contiguous, is_read_across
 from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 
 SAVED_TRAFFIC = 4
@@ -123,11 +123,6 @@ def _least_rows(einsum: Einsum, variable: str, target: Target) -> int:
     enough = -(-GROUP_POINTS * rows // einsum.box_points)
     # What every group reads again should not be more than its own part.
     return max(1, min(LEAST_ROWS, max(enough, -(-every * rows // max(1, own)))))
-
-
-def elements_of(einsum: Einsum, access: Access) -> int:
-    """How many elements of an operand an Einsum reads."""
-    return prod(n for v in access.variables if isinstance(n := einsum.sizes[v], int))
 
 
 def _is_problem(einsum: Einsum, variable: str) -> bool:

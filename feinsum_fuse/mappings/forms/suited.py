@@ -34,11 +34,21 @@ from ...lowering.branch import runs_over_variables
 from ...lowering.lines_ahead import NEAR_BLOCKS
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
-from ..lanes import LEAST_VECTORS, MOVED, is_contiguous, kept_bytes, reduced_in_order
+from ..lanes import (
+    LEAST_VECTORS,
+    MOVED,
+    cost_along,
+    cost_of_copies,
+    elements_of,
+    is_contiguous,
+    kept_bytes,
+    lanes_for_each,
+    reduced_in_order,
+)
 from ..segments import GROUP_POINTS, LEAST_ROWS
 from .called_first import calls_first
 from .exact_sums import in_exact_parts, in_floats
-from .reduction_parts import SAVED_TRAFFIC, elements_of, split_of
+from .reduction_parts import SAVED_TRAFFIC, split_of
 from .windows import windows
 
 FEWER = 2
@@ -68,6 +78,8 @@ FILLED = 0.8
 """What sums in lanes must cost at the most, beside lanes along an output's columns, to pay for a copy that they need."""
 COPIED = 16
 """So many times what pays for a group's start, for each core, a copy must save to pay for its kernel, in operations on each element."""
+SAVED = 0.05
+"""The part of the time that a copy must save which is made to have fuller vectors."""
 PAGES = 32
 """Pages that every core with vectors finds at once: rows of a larger operand lie on more."""
 EMPTY = 1.25
@@ -221,23 +233,6 @@ def _empty(einsum: Einsum, variable: str, target: Target) -> float:
     return lanes_for_each(size, target.lanes(einsum.accumulate)) if isinstance(size, int) and not target.lanes_are_items else 1.0
 
 
-def lanes_for_each(size: int, width: int) -> float:
-    """How many lanes whole vectors have for each of so many iterations."""
-    return -(-size // width) * width / size
-
-
-def cost_along(einsum: Einsum, variable: str, width: int, read: float, written: float) -> float:
-    """Of lanes along a variable as things lie: operations on vectors for each that is full.
-
-    ``read``, ``written``: of a vector of elements that do not lie together, how many operations its load and its store take.
-    """
-    size = einsum.sizes[variable]
-    assert isinstance(size, int)
-    moved = [(a, c) for a, c in ((einsum.output, written), *((a, read) for a in einsum.operands)) if variable in a.variables]
-    apart = sum(c * elements_of(einsum, a) for a, c in moved if not is_contiguous(a, variable))
-    return lanes_for_each(size, width) + apart / einsum.box_points
-
-
 def _along(cascade: Cascade, order: ContractionOrder) -> Cascade:
     """The cascade in two steps, of which the second adds up in lanes along the first one's columns: its own operand is turned before."""
     (columns,) = order.columns
@@ -295,9 +290,10 @@ def _split(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction |
 
 def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
     """Which operands of this Einsum to pack: what has the output's columns so that they lie together, the others along the reductions."""
-    columns = einsum.output.indices[-1].bare if einsum.output.indices else None
-    if columns is None or not _is_product_of_inputs(cascade, einsum):
+    last = einsum.output.indices[-1].bare if einsum.output.indices else None
+    if last is None or not _is_product_of_inputs(cascade, einsum):
         return []
+    columns = _fuller(cascade, einsum, last, target)
     alone = stands_alone(cascade, einsum)
     if (summed := _summed(cascade, einsum, target, FILLED if alone else 1 / FEWER)) is not None:
         return [summed]
@@ -332,6 +328,11 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         ):
             found.append(Pack(einsum.name, position, (*reduced, columns)))
     return found
+
+
+def _fuller(cascade: Cascade, einsum: Einsum, last: str, target: Target) -> str:
+    """The variable of the output along which copies of operands have lanes: its last one, or another that takes fewer operations so."""
+    return min((last, *einsum.output_variables), key=lambda v: cost_of_copies(cascade, einsum, v, target))
 
 
 def _scan(_: Cascade, einsum: Einsum, target: Target) -> Scan | None:

@@ -8,7 +8,8 @@ from ...cascades.cascade import Cascade
 from ...cascades.rewriting.packing import Pack
 from ...cascades.terms import Einsum
 from ...schedule.target import Target
-from .reduction_parts import elements_of, split_of
+from ..lanes import elements_of
+from .reduction_parts import split_of
 
 AGAIN = 2
 """How many times a copy's vectors are used at least for each of their lanes, which it puts together one by one."""
