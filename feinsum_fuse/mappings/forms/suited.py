@@ -315,7 +315,7 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
         kept = [v for v in einsum.output_variables if v in variables and v != columns]
         reduced = [v for v in order if v in variables]
         if columns not in variables:
-            if reduced and variables[-1] not in reduced and size >= PAGES * target.page_bytes and used >= USED:
+            if reduced and variables[-1] not in (*reduced, last) and size >= PAGES * target.page_bytes and used >= USED:
                 found.insert(0, Pack(einsum.name, position, (*kept, *reduced)))
         elif kept:
             if variables[-1] != columns and size >= nearest and used >= TURNED:
@@ -331,8 +331,10 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
 
 
 def _fuller(cascade: Cascade, einsum: Einsum, last: str, target: Target) -> str:
-    """The variable of the output along which copies of operands have lanes: its last one, or another that takes fewer operations so."""
-    return min((last, *einsum.output_variables), key=lambda v: cost_of_copies(cascade, einsum, v, target))
+    """The variable of the output along which copies of operands have lanes: its last one, or another that takes enough less time so."""
+    costs = {v: cost_of_copies(cascade, einsum, v, target) for v in einsum.output_variables}
+    best = min(costs, key=lambda v: costs[v])
+    return best if costs[best] <= (1 - SAVED) * costs[last] else last
 
 
 def _scan(_: Cascade, einsum: Einsum, target: Target) -> Scan | None:
