@@ -332,6 +332,8 @@ def _packings(cascade: Cascade, einsum: Einsum, target: Target) -> list[Pack]:
 
 def _fuller(cascade: Cascade, einsum: Einsum, last: str, target: Target) -> str:
     """The variable of the output along which copies of operands have lanes: its last one, or another that takes enough less time so."""
+    if target.lanes(einsum.accumulate) < 2:
+        return last
     costs = {v: cost_of_copies(cascade, einsum, v, target) for v in einsum.output_variables}
     best = min(costs, key=lambda v: costs[v])
     return best if costs[best] <= (1 - SAVED) * costs[last] else last
