@@ -80,6 +80,26 @@ def test_the_faster_way_is_taken_and_given_up_where_it_has_become_slow(monkeypat
     assert way.chosen is ways[0]
 
 
+def test_a_choice_that_the_first_calls_led_to_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that share a core at first make both ways slow."""
+    clock, chosen = [0.0], list[object]()
+    slow, later = {asleep: 6.4, asking: 5.8}, {asleep: 3.2, asking: 5.8}
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    way = KernelWait()
+
+    def taking(original: object) -> object:
+        return lambda event: clock.__setitem__(0, clock[0] + (slow if len(chosen) < 14 else later)[original])  # type: ignore[index]
+
+    ways = (taking(asleep), taking(asking))
+    monkeypatch.setattr(kernel_wait, "asking", ways[1])
+    way._ways = ways  # type: ignore[assignment]
+    for _ in range(400):
+        way.until_done(Kernel(), clock[0])
+        chosen.append(way.chosen)
+    assert chosen[14] is ways[1] and chosen[40] is ways[0] and chosen[-1] is ways[0]
+    assert chosen.count(None) <= 4 * (1 + 2 * TRIALS)
+
+
 @pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
 def test_kernels_have_ended_after_a_call(device: cl.Device) -> None:
     queue = queue_of(device)

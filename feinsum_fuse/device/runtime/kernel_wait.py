@@ -2,7 +2,8 @@
 
 A thread that sleeps has to be woken, which takes as long as a small kernel: in a virtual machine some 30 microseconds. A thread that asks
 and yields is on its core when the last worker has left it, and gives the core away meanwhile; beside kernels of some microseconds it is
-in their workers' way. Which of the two costs more depends on the system, its cores, the runtime and the kernel. So calls try both.
+in their workers' way: Intel's runtime leaves one of two cores to it. Which of the two costs more depends on the system, its cores, the
+runtime and the kernel, and a process's first calls say little: its workers may share a core then. So calls try both, and later again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import pyopencl as cl
 
 TRIALS = 5
 """Calls of each way before one is chosen."""
+AGAIN = 4
+"""How many times as many calls are made before both ways are tried again as in all before: trials are a small part of many calls."""
 SLOWER = 4
 """How many times as long as they did calls that ask may take before both ways are tried again."""
 LONGEST = 5e-3
@@ -30,17 +33,21 @@ class KernelWait:
         self._ways: tuple[Callable[[cl.Event], object], ...] = (asleep, asking) if _yielding() is not None else (asleep,)
         self._seconds: list[list[float]] = [[] for _ in self._ways]
         self.chosen: Callable[[cl.Event], object] | None = None if len(self._ways) > 1 else asleep
-        """``None`` until all were tried."""
+        """``None`` while all are tried."""
         self._is_first = True
         self._median = 0.0
+        self._calls, self._until = 0, AGAIN * TRIALS
 
     def until_done(self, event: cl.Event, start: float) -> None:
         """Wait for the end of a call that began at ``start`` of ``time.perf_counter``; raises pyopencl's errors."""
+        self._calls += 1
         if self.chosen is not None:
             self.chosen(event)
-            if self.chosen is asking and time.perf_counter() - start > SLOWER * self._median:
-                # The core was given away to whatever else runs here by now.
+            # The core was given away to whatever else runs here by now.
+            is_slow = self.chosen is asking and time.perf_counter() - start > SLOWER * self._median
+            if len(self._ways) > 1 and (is_slow or self._calls >= self._until):
                 self.chosen, self._seconds = None, [[] for _ in self._ways]
+                self._until = max(self._until, AGAIN * self._calls)
         elif self._is_first:  # it compiles, or finds pages that nobody has touched yet
             self._is_first = False
             asleep(event)
