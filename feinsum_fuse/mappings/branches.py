@@ -374,7 +374,7 @@ class Branch:
         if not self.rows:
             return 1
         rows = -(-self.segment.extent(self.rows) // self.tile) * prod(map(self.segment.extent, self.segment.batches))
-        shared = any(not loop.is_batch and loop.rows != self.rows and loop.rows.get(einsum.name) == lane for loop in self.segment.loops)
+        shared = any(loop.rows.get(einsum.name) == lane for loop in self.segment.beside(self.rows))
         return rows * (self.tiles[einsum.name][lane] // columns if shared else 1)
 
     def _columns(self) -> list[Node]:
@@ -383,7 +383,7 @@ class Branch:
             return []
         batches = prod(map(self.segment.extent, self.segment.batches))
         groups, enough = -(-self.segment.extent(self.rows) // self.tile) * batches, self.plan.enough_groups
-        others = [loop for loop in self.segment.loops if not loop.is_batch and loop.rows != self.rows]
+        others = self.segment.beside(self.rows)
         if groups >= enough or not others:
             return []
         best = max(others, key=lambda loop: loop.extent)

@@ -193,12 +193,12 @@ def cost_along(einsum: Einsum, variable: str, width: int, read: float, written: 
 def cost_of_copies(cascade: Cascade, einsum: Einsum, variable: str, target: Target, *, turned: bool = False) -> float:
     """Of lanes along an output's variable for which operands are copied, as :func:`cost_along`.
 
-    These are operands that have it and along whose last axis it does not go, and those without it along whose last axis no sum does.
+    These are operands that have it, but not as their last axis, and those without it that have sums, but not along their last axis.
     ``turned``: whether the output is copied, too, in place of being written element by element.
     """
     output, width = einsum.output, target.lanes(einsum.accumulate)
     last = [({variable} if variable in a.variables else set(einsum.reduction_variables), a) for a in einsum.operands]
-    copied = [access for fitting, access in last if not fitting.intersection(access.variables[-1:])]
+    copied = [a for fitting, a in last if fitting.intersection(a.variables) and not fitting.intersection(a.variables[-1:])]
     written = copying(cascade, output, target, width.bit_length()) if turned else SCATTERED * width
     read = sum(copying(cascade, access, target, width.bit_length()) * elements_of(einsum, access) for access in copied)
     return cost_along(einsum, variable, width, 0, written) + read / einsum.box_points

@@ -17,7 +17,7 @@ from ..number_types import kind_of
 from ..schedule.target import USED_FROM_MEMORY
 from .branches import MOST_VECTORS, NEAREST_PART, Branch
 from .choices import Choice
-from .lanes import is_contiguous, is_one_stream, reduced_in_order, step_of
+from .lanes import is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
@@ -140,7 +140,7 @@ class RegisterTile:
             if not is_contiguous(access, along) or access.tensor in segment.written:
                 continue
             innermost = next((v for v in reversed(self.reductions) if self.tiles[v] > 1), None)
-            if innermost is None or segment.around.tensor_bytes(access.tensor) <= target.units * target.core_cache_bytes:
+            if innermost is None or not is_far(segment.cascade, access, target):
                 continue
             uses = prod(n for v, n in self.einsum.sizes.items() if v not in access.variables and isinstance(n, int))
             apart = step_of(segment.cascade, access, innermost) * self.element_bytes(access)

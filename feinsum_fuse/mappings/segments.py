@@ -152,7 +152,7 @@ class Segment:
             every = {access.tensor for name, access in read if loop.rows[name] not in access.variables}
             rows = 1 if longer.points >= self.around.group_points * loop.extent else LEAST_ROWS
             enough = loop.extent >= groups * rows and sum(map(self.around.tensor_bytes, every)) <= near
-            return enough and not loop.is_batch and not _lies_together(largest, loop.rows[name])
+            return enough and not longer.is_problem(loop) and not _lies_together(largest, loop.rows[name])
 
         return any(map(is_parted, longer.loops))
 
@@ -249,7 +249,7 @@ class Segment:
         """Rows along which nothing is used again and nothing lies next to one another, if the problems are large enough for groups; parts
         into which a reduction was split also where all of them use a few numbers.
         """
-        found = [loop for loop in self.loops if self._is_batch(loop)]
+        found = [loop for loop in self.loops if self.is_problem(loop)]
         alone = self.points // max(1, prod(loop.extent for loop in found))
         return tuple(loop.rows for loop in found) if len(found) < len(self.loops) and alone >= BATCH_POINTS else ()
 
@@ -258,16 +258,26 @@ class Segment:
         """The rows of which a group may take a tile, best first."""
         return tuple(loop.rows for loop in self.loops if loop.rows not in self.batches)
 
-    def _is_batch(self, loop: Shared) -> bool:
-        """Whether each iteration of a loop is a problem of its own, but for what is less than it reads of its own where it is a part."""
+    def is_problem(self, loop: Shared) -> bool:
+        """Whether each iteration of a loop is a problem of its own; a part of a reduction is, too, where all parts together read no more
+        of what they share than they have of their own.
+        """
         if loop.is_batch:
             return True
-        parts = {e.name: e.output.indices[0].bare for e in self.einsums if any(merges_parts(other, e) for other in self.cascade.einsums)}
-        if loop.rows != parts:
+        if loop.rows != self._parts:
             return False
         read = {(access.tensor, loop.rows[e.name] in access.variables) for e in self.einsums for access in e.operands}
         own, shared = (sum(self.around.tensor_bytes(tensor) for tensor, is_own in read if is_own is mine) for mine in (True, False))
         return shared * loop.extent <= own
+
+    def beside(self, rows: RowVariables) -> list[Shared]:
+        """Loops that all Einsums share beside these rows and problems of their own."""
+        return [loop for loop in self.loops if loop.rows != rows and not self.is_problem(loop)]
+
+    @cached_property
+    def _parts(self) -> Mapping[str, str | None]:
+        """The rows along which all Einsums are parts of reductions."""
+        return {e.name: e.output.indices[0].bare for e in self.einsums if any(merges_parts(other, e) for other in self.cascade.einsums)}
 
     def extent(self, rows: RowVariables) -> int:
         """The number of iterations."""

@@ -170,7 +170,7 @@ def test_special_values(name: str) -> None:
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[name].numpy(SPECIAL.astype(np.float64)).astype(np.float32)  # type: ignore[misc]
     found = computed(name, SPECIAL)
-    np.testing.assert_allclose(found, expected, rtol=3e-7, atol=LARGEST[name] * float(np.spacing(np.float32(0))))
+    np.testing.assert_allclose(found, expected, rtol=3e-7, atol=1.5e-45 if name == "erf" else 0)  # a quarter of the least
     zero = expected == 0
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
 

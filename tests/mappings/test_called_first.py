@@ -48,6 +48,9 @@ def test_two_factors_are_computed_first() -> None:
         of("Z[m, n] = exp(A[m, k] * B[k, n])", M=40, N=20, K=30),  # each point has its own
         of("Z[m, n] = exp(A[m]) * B[n]", M=40, N=20),  # nothing is added up
         of("Z[m, n] = max(exp(A[m, k]) * B[k, n])", M=40, N=20, K=30),  # no sum
+        of("Z[m, n] = exp(-abs(X[m] - Y[k])) * B[k, n]", M=5000, N=8, K=4000),  # more than what is read, and than caches hold
+        of("Z[t, d] = where(s <= t, exp(X[s]), 0) * V[s, d]", T=64, S=64, D=24),  # ends at a diagonal
+        of("Z[n, k] = cos(0.001*m*k) * B[m, n]", M=64, K=4096, N=8),  # of no operand
     ],
 )
 def test_what_is_left(cascade: Cascade) -> None:

@@ -57,3 +57,11 @@ def test_kernels_compute_the_same(step: int, filters: int, side: int, channels: 
     program = ff.compile(cascade)
     arrays = {name: array.astype("float32") for name, array in random_inputs(cascade, 0).items()}
     np.testing.assert_allclose(program(**arrays)["Y"], cascade.reference(**arrays)["Y"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_copy_that_a_condition_on_others_keeps_from_being_made_is_left() -> None:
+    """What is read of the windows depends on ``p``, too, which they have not."""
+    cascade = ff.cascade(["Z[p,q] = X[W: 2*q + s - 1] * G[V: p + s - 1]"], sizes={"P": 64, "Q": 64, "S": 3, "W": 128, "V": 64})
+    assert not copies(cascade)
+    arrays = {name: array.astype("float32") for name, array in random_inputs(cascade, 0).items()}
+    np.testing.assert_allclose(ff.compile(cascade)(**arrays)["Z"], cascade.reference(**arrays)["Z"], rtol=1e-4, atol=1e-5)

@@ -120,7 +120,7 @@ static inline VECTOR NAME(VECTOR x)
   return {_SIGNED.format("part")};
 }}"""
 """Within 4 units in the last place: 1 less the fourth power of what a polynomial is less than 1. As ``1 - (1 - p)**2`` is ``2*p - p**2``,
-twice over, small results are as exact as large ones."""
+twice over, small results are as exact as large ones, down to where a quarter of one is subnormal: that of the smallest number is 0."""
 
 _RARELY = """
 #ifndef rarely

@@ -57,9 +57,9 @@ def _packing(cascade: Cascade, einsum: Einsum, target: Target) -> Pack | None:
     variables = einsum.operands[position].variables
     elsewhere = {v for n, access in enumerate(einsum.operands) if n != position for v in access.variables}
     columns = list(takewhile(lambda v: v in variables and v not in elsewhere, reversed(outputs)))[::-1]
-    if len(columns) < 2:
-        return None
     width = target.lanes(einsum.accumulate)
+    if len(columns) < 2 or width < 2:
+        return None
     blocks = width.bit_length()  # a vector that is moved in a block, which is transposed in registers, takes so many operations
 
     largest = max(einsum.operands, key=lambda access: elements_of(einsum, access))

@@ -111,10 +111,14 @@ def suited(cascade: Cascade, target: Target = ANY_DEVICE) -> Cascade:
 
 
 def _chosen(cascade: Cascade, choose: Callable[[Cascade, Einsum, Target], Rewriting | None], target: Target) -> Cascade:
-    """The cascade after the rewritings that are chosen for its Einsums, each in what the ones before have made of it."""
+    """The cascade after the rewritings that are chosen for its Einsums, each in what the ones before have made of it.
+
+    One that an Einsum cannot have, as a copy of what is read under a condition on other variables, is left.
+    """
     for einsum in cascade.einsums:
         rewriting = choose(cascade, einsum, target)
-        cascade = cascade if rewriting is None else rewriting.apply(cascade)
+        with contextlib.suppress(CascadeError):
+            cascade = cascade if rewriting is None else rewriting.apply(cascade)
     return cascade
 
 
