@@ -7,13 +7,13 @@ from math import prod
 import numpy as np
 
 from ...cascades.cascade import Cascade
-from ...cascades.maps import calls_in, cut_by_diagonal, primitive
+from ...cascades.maps import cut_by_diagonal
 from ...cascades.rewriting.contraction_order import ContractionOrder, Factor, factors
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
-from ...formats.language.functions import FUNCTIONS
 from ...schedule.target import Target
 from ..lanes import elements_of
+from .reduction_parts import called_cycles
 
 AGAIN = 4
 """How many times a function's result is used at least: it is stored and loaded once more, which takes as long as few operations."""
@@ -50,8 +50,7 @@ def calls_first(cascade: Cascade, einsum: Einsum, target: Target) -> Contraction
 
 def _is_used_again(einsum: Einsum, factor: Factor, most: int) -> bool:
     """Whether a factor of an operand calls functions that take long, has at ``most`` so many results, and each is used several times."""
-    cycles = sum(FUNCTIONS[call.function.name].cycles[0] for call in calls_in(primitive(factor.expression)))
     sizes = {v: n for v, n in einsum.sizes.items() if isinstance(n, int)}
     results = prod(sizes[v] for v in factor.variables)
     is_tensor = bool(factor.operands) and bool(factor.variables)
-    return is_tensor and results <= most and cycles >= LONG and einsum.box_points >= AGAIN * results
+    return is_tensor and results <= most and called_cycles(factor.expression) >= LONG and einsum.box_points >= AGAIN * results

@@ -11,6 +11,7 @@ from math import isqrt, prod
 import numpy as np
 from pymbolic.mapper import CombineMapper
 from pymbolic.primitives import Call, Quotient
+from pymbolic.typing import Expression
 
 from ...cascades.cascade import Cascade
 from ...cascades.maps import calls_in, primitive
@@ -43,8 +44,12 @@ def split_of(cascade: Cascade, einsum: Einsum, target: Target) -> SplitReduction
 
 def _weight(einsum: Einsum) -> int:
     """How many points that only multiply and add take as long as one of an Einsum, which may divide or call functions."""
-    called = sum(FUNCTIONS[call.function.name].cycles[0] for call in calls_in(primitive(einsum.map)))
-    return 1 + int(called) + DIVIDED * int(_Divisions()(einsum.map))
+    return 1 + int(called_cycles(einsum.map)) + DIVIDED * int(_Divisions()(einsum.map))
+
+
+def called_cycles(expression: Expression) -> float:
+    """What the functions that an expression calls take on a vector where nothing was measured, in cycles."""
+    return sum(FUNCTIONS[call.function.name].cycles[0] for call in calls_in(primitive(expression)))
 
 
 class _Divisions(CombineMapper):  # type: ignore[misc]
