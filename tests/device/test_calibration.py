@@ -8,14 +8,15 @@ import re
 import shutil
 import time
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.calibration import calibration
-from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes
-from feinsum_fuse.device.calibration.calibration import OVERLAP, SHORTLY, calibrate
+from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes, share_of
+from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY, calibrate
 from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
 from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
@@ -204,6 +205,38 @@ def test_a_cache_that_nobody_tells_of_shows_by_its_rate() -> None:
     """Sizes that are read nearer to the fastest rate than to memory's; nothing where memory is about as fast."""
     assert held_bytes({8: 9.0, 16: 10.0, 32: 9.5, 64: 6.0, 128: 4.0, 256: 3.0}) == 64
     assert held_bytes({8: 3.2, 16: 3.3, 32: 3.0}) == held_bytes({}) == 0
+
+
+def test_of_a_cache_that_a_host_shares_out_the_share_counts() -> None:
+    """As two cores of a virtual machine read that was told of 480 MiB; and as those of one that has all of 32 MiB, or nearly."""
+    measured = {480: 29.0, 240: 29.3, 120: 28.7, 60: 41.0, 30: 51.0, 15: 52.0}
+    assert share_of(480, measured) == 60
+    assert share_of(32, {32: 60.0, 16: 95.0, 8: 100.0}) == 32, "half of it is read faster than all of it: so it is there"
+    assert share_of(32, {32: 98.0, 16: 100.0, 8: 101.0}) == share_of(32, {}) == 32
+    assert share_of(32, {16: 30.0, 8: 60.0}) == 32, "there was no room for all of it"
+
+
+def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And memory is measured on so many times what is held, not on so many times what is told."""
+    levels = (Cache(3, 480 << 20, 64, True), Cache(2, 2 << 20, 64, False), Cache(1, 48 << 10, 64, False))
+    asked: list[int] = []
+
+    def rates(session: object, least: int, most: int, groups: int) -> Iterator[tuple[int, float]]:
+        asked.extend((least, most))
+        yield from ((most >> power, rate) for power, rate in enumerate((29.0, 29.0, 29.0, 41.0, 51.0, 52.0)))
+
+    monkeypatch.setattr(calibration, "caches", lambda device: levels)
+    monkeypatch.setattr(calibration._Session, "_sweep", rates)
+    session = calibration._Session(Bench(find_device(), "float32", 4), quick=True)
+    assert session.levels == (Cache(3, 60 << 20, 64, True), *levels[1:])
+    assert asked == [2 * session.units * (2 << 20), 480 << 20], "beyond what the cores have for themselves"
+    assert session._outside() == min(120 << 20, session._room)
+    assert {name for name, probe in session.probes.items() if probe.warmed_by > 1} == {
+        *(f"{kind} L3 together" for kind in PROBE_KINDS), "read L3 alone", "stream L3"
+    }, "such a cache wants several runs until it keeps what it can"
+    sample_in_turns(session.probes.values(), 0.1)
+    arch = session.spec().arch
+    assert arch is not None and arch.component("L3").size == 8.0 * (60 << 20)
 
 
 def test_groups_of_work_items_go_through_one_another_s_parts() -> None:

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyopencl as cl
@@ -17,11 +17,12 @@ from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.spec import Spec
 from ...formats.workload import Workload
 from ...mappings.components import rows_of_items
+from ...model.processor import MANY_RUNS
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from . import between_runs, foresight, sum_probes
-from .caches import Cache, caches, held_bytes
+from .caches import Cache, caches, held_bytes, share_of
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
 from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
@@ -42,7 +43,7 @@ QUICK_TIMES_THE_CACHES, TIMES_THE_CACHES = 2, 4
 TIMES_AN_UNTOLD_CACHE = 8
 """The same where the cache's size was measured, on a GPU, which fills its memory in no time."""
 SWEEP_SAMPLES, SWEEP_BYTES = 5, 2 << 30
-"""Of each size that a cache's is looked for among, and the largest."""
+"""Of each size that a cache's is looked for among, and the largest where nobody tells it."""
 GROUPS_A_UNIT = 16
 """Work-groups of a probe that all units share: the last to end keeps the others waiting for a sixteenth at the most, and a unit that
 takes turns between groups, as those of GPUs do, has several. On PoCL (two cores) multiply-adds and reads of the first cache are as fast
@@ -111,8 +112,13 @@ class _Session:
         self.units = DeviceInfo.of(device).units
         self.groups = GROUPS_A_UNIT * self.units
         self.levels = caches(device)
-        if self.bench.group > 1 and (size := held_bytes(dict(self._sweep()))):
-            self.levels = (Cache(2, size, self.bench.line, shared=True),)
+        if self.bench.group > 1:
+            if size := held_bytes(dict(self._sweep(self.bench.least_bytes * self.groups, SWEEP_BYTES, self.groups))):
+                self.levels = (Cache(2, size, self.bench.line, shared=True),)
+        elif self.levels and self.levels[0].shared:
+            last, *nearer = self.levels
+            least = TIMES_WITHIN * max([self.bench.least_bytes * self.units, *map(self._all, nearer)])
+            self.levels = (replace(last, size=share_of(last.size, dict(self._sweep(least, last.size, self.units)))), *nearer)
         self.many = 20_000
         self.probes = {"launch": self.bench.empty(1), "launch_many": self.bench.empty(self.many), "chained": self.bench.chained()}
         self.probes["launches"] = self.bench.launches(self.groups)
@@ -122,7 +128,7 @@ class _Session:
         if device.type & cl.device_type.CPU:
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
-        core = CoreBench(self.bench, self._outside())
+        core = CoreBench(self.bench, self._outside(), max((cache.size for cache in self.levels if cache.shared), default=0))
         self.probes |= {f"core {name}": probe for name, probe in core.probes()}
         sums = SumBench(self.bench)
         self.probes |= {f"core {name}": probe for name, probe in sums.operations()}
@@ -142,6 +148,9 @@ class _Session:
             if self.levels and self.levels[0].shared:
                 again = between_runs.probes(self.bench, self.levels[0].size, self._outside(), self.groups)
                 self.probes |= {f"again {name}": probe for name, probe in again}
+        for name in [cache.name for cache in self.levels if cache.shared]:
+            for probe in (probe for what, probe in self.probes.items() if name in what.replace("_", " ").split()):
+                probe.warmed_by = MANY_RUNS
 
     def _in_core(self) -> Iterator[tuple[str, Probe]]:
         """What the innermost nest needs besides: loads into all lanes, and lines used for one element."""
@@ -189,12 +198,13 @@ class _Session:
                 if not cache.shared or not self.quick or kind == "read":
                     yield f"{kind} {cache.name} alone", self.bench.bandwidth(kind, size, 1)
 
-    def _sweep(self) -> Iterator[tuple[int, float]]:
-        """Bytes a second that all units read of fewer and fewer bytes, half as many each time: the largest buffers serve all of them."""
-        least = self.bench.least_bytes * self.groups
-        times = min(self._room, SWEEP_BYTES) // least
-        for size in (least << power for power in reversed(range(times.bit_length()))):
-            probe = self.bench.bandwidth("read", size // self.groups, self.groups)
+    def _sweep(self, least: int, most: int, groups: int) -> Iterator[tuple[int, float]]:
+        """Bytes a second that so many groups read of ``most`` bytes, or of what there is room for, and of half as many each time down to
+        ``least``: the largest buffers serve all of them.
+        """
+        most = min(self._room, most)
+        for size in (most >> power for power in range(max(0, (most // least).bit_length()))):
+            probe = self.bench.bandwidth("read", size // groups, groups)
             for _ in range(SWEEP_SAMPLES):
                 probe.sample()
             yield size, probe.rate().value

@@ -168,10 +168,12 @@ def written(dtype: str, lanes: int, quirks: Quirks) -> tuple[str, dict[str, str]
 class CoreBench:
     """Makes the probes of a core for the vectors of a bench, and for scalars."""
 
-    def __init__(self, bench: Bench, outside: int) -> None:
+    def __init__(self, bench: Bench, outside: int, shared: int = 0) -> None:
         self.bench = bench
         self.outside = outside
         """Bytes that no cache holds."""
+        self.shared = shared
+        """Bytes of the largest cache that all units share; 0 without one."""
         self.scalars = Bench(bench.device, bench.dtype, 1, bench.group)
         self.halves = Bench(bench.device, bench.dtype, bench.lanes // 2, bench.group) if bench.lanes >= LEAST_HALVED else None
         """Vectors of half as many elements: what costs lanes on one processor costs operations on another."""
@@ -282,8 +284,7 @@ class CoreBench:
     def _far_rows(self) -> int:
         """Rows of a matrix between what a unit's own caches hold and what those hold that all share; a power of two."""
         own = self._own
-        shared = max((cache.size for cache in caches(self.bench.device) if cache.shared), default=0)
-        return 1 << (math.isqrt(own * max(shared, own * TIMES_OWN**2)) // ROW - 1).bit_length()
+        return 1 << (math.isqrt(own * max(self.shared, own * TIMES_OWN**2)) // ROW - 1).bit_length()
 
     @property
     def _memory_rows(self) -> int:

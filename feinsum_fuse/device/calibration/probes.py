@@ -151,6 +151,8 @@ class Probe:
     """Whether a repeat is a launch of its own, right behind the last one, as those of a measurement are."""
     between: Probe | None = None
     """What fills the caches with data of its own before each sample; one repeat then warms them up, as in a measurement."""
+    warmed_by: int = 1
+    """Repeats before each sample, which bring back what other probes drove out of the caches: a last cache may want several of them."""
     seconds: list[float] = field(default_factory=list)
 
     def lengthen(self) -> bool:
@@ -166,13 +168,13 @@ class Probe:
         return True
 
     def sample(self) -> float:
-        """Run once more; the host's seconds. Before, one repeat brings back what other probes drove out of the caches, and wakes threads
-        that slept meanwhile. What a launch takes counts in all samples, and is taken from all of them.
+        """Run once more; the host's seconds. Before, repeats bring back what other probes drove out of the caches, and wake threads that
+        slept meanwhile. What a launch takes counts in all samples, and is taken from all of them.
         """
         if self.between is not None:
             self.between.run(1)
-        if self.repeats > 1 or not self.may_repeat:
-            self.run(1)
+        if self.repeats > 1 or self.warmed_by > 1 or not self.may_repeat:
+            self.run(self.warmed_by)
         start = time.perf_counter()
         self.run(self.repeats)
         self.seconds.append(time.perf_counter() - start)
