@@ -1,11 +1,13 @@
-"""A name for a processor that PoCL's compiler does not know, or takes for an older one.
+"""A name for a processor that PoCL's compiler does not know, or takes for one with fewer instructions.
 
 PoCL asks LLVM which processor it runs on. LLVM tells AMD's by family, so of a later family it says ``generic``, which is no processor to
 Clang on x86: no kernel is built (``unknown target CPU 'generic'``). No setting of PoCL names another. So where a device is to be compiled
 for ``generic``, the name in PoCL's description of it is replaced.
 
 So it is where LLVM takes a processor for an older one of its family that has no AVX-512: a Zen 4 is ``znver3`` to LLVM 14, which then
-writes vectors of half the length for 16 registers of 32, and inlines none of the functions that PoCL has built with AVX-512.
+writes vectors of half the length for 16 registers of 32, and inlines none of the functions that PoCL has built with AVX-512. And so it is
+where LLVM takes it for one with AVX-512 that lacks another instruction of the library's processor: a Xeon that says to be of a desktop's
+family is ``rocketlake``, which to LLVM has no CLWB, and each ``fabs``, ``rsqrt`` and ``min`` is a call for that.
 
 By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
@@ -31,8 +33,9 @@ from .host_processor import instruction_sets
 POCL_PLATFORM = "Portable Computing Language"
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = "generic"
-OLDER = ("znver1", "znver2", "znver3")
-"""What LLVM takes later processors of a family for, none of which has AVX-512."""
+LESSER = ("znver1", "znver2", "znver3", "cannonlake", "icelake-client", "rocketlake")
+"""What LLVM takes processors with AVX-512 for that lacks, to LLVM, some feature of the library's variant for them: AMD's AVX-512 itself,
+Intel's CLWB, of which no kernel makes use."""
 TRIPLE = b"x86_64-"
 """How that begins which PoCL compiles for."""
 AVX_512 = "avx512bw avx512cd avx512dq avx512f avx512vl"
@@ -69,7 +72,7 @@ def name_processor(device: cl.Device) -> bool:
     if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "x86_64" not in device.version:
         return False
     told, flags = device.version.rpartition("-")[2].strip(), instruction_sets()
-    if not flags or not (told == UNKNOWN or (told in OLDER and flags.issuperset(AVX_512.split()))):
+    if not flags or not (told == UNKNOWN or (told in LESSER and flags.issuperset(AVX_512.split()))):
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:
