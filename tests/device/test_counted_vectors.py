@@ -97,6 +97,37 @@ def test_merged_vectors_keep_what_lies_behind_each_count(device: cl.Device, elem
         assert to.tolist() == np.where(np.arange(lanes) < count, given, -given).tolist(), count
 
 
+_BLOCK = """
+__kernel void turn(__global ELEMENT const *from, __global ELEMENT *to, int rows, int columns)
+{
+  BLOCK(to[0], from[0], LANES, LANES, rows, columns);
+}
+"""
+
+
+@pytest.mark.parametrize(("element", "held", "lanes"), [("float", "f4", 16), ("float", "f4", 8), ("float", "f4", 4), ("double", "f8", 8)])
+@every_device
+def test_padded_blocks_have_zeros_behind_what_is_there(device: cl.Device, element: str, held: str, lanes: int) -> None:
+    """To the end of each vector that they write, and no further: other rows stay."""
+    queue = queue_of(device)
+    block = VectorOperation(Verb.BLOCK, element, lanes, spaces=("global", "global"), extent=Extent.PADDED)
+    parts = [block]
+    while (smaller := parts[-1].smaller_block) is not None:
+        parts.append(smaller)
+    texts = dict(text for operation in reversed(parts) for text in definitions(operation, target(device).quirks))
+    head = f"#define ELEMENT {element}\n#define BLOCK {block.name}\n#define LANES {lanes}\n"
+    program = Loaded(Executable(head + "\n".join(texts.values()) + _BLOCK, (), (), ()), queue.context).program
+    given = np.arange(1, lanes * lanes + 1).reshape(lanes, lanes).astype(held)
+    for rows, columns in {(lanes, lanes), (1, lanes), (lanes - 1, 1), (lanes // 2, lanes), (lanes // 2 + 1, lanes - 1), (lanes, 3)}:
+        to = np.full((lanes, lanes), -1, held)
+        source, found = (cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=array) for array in (given, to))
+        program.turn(queue, (1,), (1,), source, found, np.int32(rows), np.int32(columns))
+        cl.enqueue_copy(queue, to, found)
+        expected = np.full((lanes, lanes), -1, held)
+        expected[:columns] = np.where(np.arange(lanes) < rows, given.T[:columns], 0)
+        assert to.tolist() == expected.tolist(), (rows, columns)
+
+
 @pytest.mark.parametrize(("element", "held"), [("float", "f4"), ("double", "f8"), ("int", "i4")])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @every_device

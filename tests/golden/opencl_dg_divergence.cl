@@ -70,11 +70,13 @@ static inline void vstoreblock_local_global_float4_at(__local float *to, __globa
 #define mixed_float8(one, other, ...) shuffle2(one, other, (uint8)(__VA_ARGS__))
 #endif
 #endif
-/* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap. */
-static inline void vstoreblock_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
+/* A block of a matrix, transposed; what is no whole block goes by smaller blocks that overlap, and zeros behind it. */
+static inline void vstoreblockpadded_local_global_float8_at(__local float *to, __global float const *from, int to_row, int from_row, int rows, int columns)
 {
   if (rows < 8 || columns < 8)
   {
+    for (int column = 0; column < columns; ++column)
+      set_float8(__local, to + column * to_row, (float8)(0));
     if (rows < 4 || columns < 4)
     {
       vstoreblock_local_global_float4(*to, *from, to_row, from_row, rows, columns);
@@ -129,7 +131,7 @@ static inline void vstoreblock_local_global_float8_at(__local float *to, __globa
   set_float8(__local, to + 6 * to_row, step21);
   set_float8(__local, to + 7 * to_row, step23);
 }
-#define vstoreblock_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblock_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
+#define vstoreblockpadded_local_global_float8(to, from, to_row, from_row, rows, columns) vstoreblockpadded_local_global_float8_at(&(to), &(from), to_row, from_row, rows, columns)
 
 #define splat_float8(x) ((float8)(x))
 #define vload_global_float8(x) get_float8(__global, &(x))
@@ -316,7 +318,7 @@ __kernel void __attribute__ ((reqd_work_group_size(1, 1, 1))) cascade(
       for (int j_S = 0; j_S < 5; ++j_S)
         // Storage of S: fetch i (D)
         for (int i_S = 0; i_S <= (i_0 == 2 ? 0 : 1); ++i_S)
-          vstoreblock_local_global_float8(S_local[560 * r_S + 128 * j_S + 8 * i_S], S[560 * i_0 + 1225 * r_S + 8 * j_S + 280 * i_S], 16, 35, min(35 - 16 * i_0 - 8 * i_S, 8), min(35 - 8 * j_S, 8));
+          vstoreblockpadded_local_global_float8(S_local[560 * r_S + 128 * j_S + 8 * i_S], S[560 * i_0 + 1225 * r_S + 8 * j_S + 280 * i_S], 16, 35, min(35 - 16 * i_0 - 8 * i_S, 8), min(35 - 8 * j_S, 8));
     bool const edge_1 = 2 * gid(1) + gid(0) == 781;
     // e in tiles of 4 (D)
     for (int e_2 = 0; e_2 <= (edge_1 ? 3 : 15); ++e_2)

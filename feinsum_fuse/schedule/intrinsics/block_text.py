@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.operations import WORD, VectorOperation, Verb
+from ..kernel.operations import WORD, Extent, VectorOperation, Verb
 
 _MIXED = """\
 #ifndef mixed_{0}
@@ -33,6 +33,10 @@ _OVERLAPPING = """\
         {0}(to[c * to_row + r], from[r * from_row + c], to_row, from_row, {1}, {1});
       }}"""
 """What is no whole block of a matrix: the name of the function for blocks that are half as long, and their length."""
+_PADDED = """\
+    for (int column = 0; column < columns; ++column)
+      set_{0}(__{1}, to + column * to_row, ({0})(0));
+"""
 
 
 def mixing(operation: VectorOperation) -> str:
@@ -83,6 +87,8 @@ def block_text(operation: VectorOperation) -> str:
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
+    if operation.extent is Extent.PADDED:
+        how, cut = f"{how}, and zeros behind it", _PADDED.format(operation.vector, to) + cut
     return f"""
 {mixing(operation) if is_square else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)

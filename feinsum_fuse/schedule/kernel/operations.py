@@ -134,6 +134,8 @@ class Extent(Enum):
     WITHIN = "within"
     """Of a load: the place is a row's first element. The other arguments say where in the row the vector starts, which may be outside, and
     how long the row is; lanes outside are zeros."""
+    PADDED = "padded"
+    """Of a block: each row that is written has room for a whole vector; behind the elements that are there it gets zeros."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ class VectorOperation:
     def smaller_block(self) -> VectorOperation | None:
         """Of what moves square blocks, the same for blocks half as long, where these are no shorter than :data:`SHORTEST_BLOCK`."""
         is_longer = self.verb is Verb.BLOCK and self.lanes > SHORTEST_BLOCK
-        return replace(self, lanes=self.lanes // 2) if is_longer else None
+        return replace(self, lanes=self.lanes // 2, extent=Extent.WHOLE) if is_longer else None
 
     @property
     def block_rows(self) -> int:

@@ -346,7 +346,8 @@ class VectorWriter:
         spaces = (self.memory_of(target.source), self.memory_of(source.source))
         length = max(self.lanes, columns.extent or 0)
         verb = Verb.BLOCK if length == self.lanes else Verb.WORDS
-        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, spaces=spaces)
+        extent = Extent.PADDED if verb is Verb.BLOCK and self._leaves_garbage() else Extent.WHOLE
+        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, spaces=spaces, extent=extent)
 
     def _least(self, most: int, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers, and no more than ``most``."""
@@ -386,14 +387,36 @@ class VectorWriter:
         extent = Extent.MERGED if is_merged else Extent.COUNTED
         return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=extent)
 
+    def _leaves_garbage(self) -> bool:
+        """Whether numbers that lanes leave out are loaded with others: processors take a hundred times as long for one that is denormal."""
+        has_denormals = kind_of(self.nest.dtype_of(self.statement.target.source)) in "fc"
+        return has_denormals and bool(self.limits) and self._ends_in_padding()
+
     def _ends_in_padding(self) -> bool:
-        """Whether all lanes that do not count lie behind a row of a tile, in its padding, which nobody reads."""
+        """Whether all lanes that do not count lie where nothing is stored: behind a row of a tile, in its padding, or behind the tensor."""
         place = self.statement.target
         tile, axis = self.nest.tiles.get(place.source), lane_axis(place, self.lane)
         if tile is None or axis is None or not (self._is_padded(place) and self._starts_vectors(place)):
             return False
-        ends = [limit + place.indices[axis] for limit in self.limits]
-        return all(not end.terms and end.constant >= tile.shape[axis] - 1 for end in ends)
+        # What others write stays, and so does what is added to: a lane may have been reached in another iteration.
+        is_alone = self.statement.reduce is None and sum(s.target.source == tile.name for _, s in self.nest.points) == 1
+        ends = [(place.indices[axis], tile.shape[axis]), *(self._tensor_ends() if is_alone else ())]
+        beyond = self._ends_a_drain if is_alone else lambda _: False
+        return all(any(_reaches(limit + index, length) for index, length in ends) or beyond(limit) for limit in self.limits)
+
+    def _tensor_ends(self) -> Iterator[tuple[Affine, int]]:
+        """(index, how many there are): what the lanes of a computation, or of what is fetched, go along."""
+        s = self.statement
+        found = [(s.values.get(loop.name), loop.extent) for loop in self.nest.spaces.get(s.einsum, ())]
+        if s.role == "fetch" and s.operands[0].source in self.nest.sources:
+            found += zip(s.operands[0].indices, self.nest.sources[s.operands[0].source].shape, strict=False)
+        yield from ((index, n) for index, n in found if index is not None and n is not None and self.lane in index.variables)
+
+    def _ends_a_drain(self, limit: Affine) -> bool:
+        """Whether a limit is where whole vectors end that are written from registers: behind the tensor."""
+        others = [factor for name, factor in limit.terms if name != self.lane]
+        is_end = limit.coefficients.get(self.lane) == -1 and all(factor < 0 and factor % self.lanes == 0 for factor in others)
+        return is_end and self.statement.role == "drain"
 
     def _starts_vectors(self, place: Place) -> bool:
         """Whether the first lane's element is a whole number of vectors from the start of its row."""
@@ -429,3 +452,8 @@ class VectorWriter:
     def guards(self, lane: int) -> tuple[Affine, ...]:
         """When one lane counts."""
         return tuple(limit.substituted({self.lane: Affine((), lane)}) for limit in self.limits)
+
+
+def _reaches(end: Affine, length: int) -> bool:
+    """Whether the last index within a limit is that of the last of so many elements, or lies behind it, wherever that is."""
+    return not end.terms and end.constant >= length - 1
