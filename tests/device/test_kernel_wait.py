@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -10,7 +12,7 @@ import pytest
 
 from feinsum_fuse.device.catalogue import devices
 from feinsum_fuse.device.runtime import kernel_wait
-from feinsum_fuse.device.runtime.kernel_wait import LONGEST, TRIALS, KernelWait, asking, asleep
+from feinsum_fuse.device.runtime.kernel_wait import LONGEST, TRIALS, KernelWait, OffWorkersCores, asking, asleep, noting_workers
 from feinsum_fuse.device.runtime.loaded_executable import Loaded, queue_of
 from tests.device.programs import program
 
@@ -109,3 +111,49 @@ def test_kernels_have_ended_after_a_call(device: cl.Device) -> None:
     for _ in range(1 + 2 * TRIALS):
         loaded.run(queue)
     assert loaded._waiting.chosen in {asleep, asking}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or (os.cpu_count() or 1) < 2, reason="there are no cores to choose from")
+def test_a_thread_that_computes_keeps_off_the_cores_of_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that were started meanwhile and are bound to one core each; afterwards it may run where it did."""
+    monkeypatch.setattr(kernel_wait, "_taken", {})
+    usual, ends = os.sched_getaffinity(0), threading.Event()
+    first = min(usual)
+
+    def work(bound: set[int], begun: threading.Event) -> None:
+        os.sched_setaffinity(0, bound)
+        begun.set()
+        ends.wait()
+
+    def started(bound: set[int]) -> threading.Thread:
+        thread = threading.Thread(target=work, args=(bound, begun := threading.Event()))
+        thread.start()
+        begun.wait()
+        return thread
+
+    device = devices()[0]
+    others = [started({max(usual)})]
+    try:
+        with noting_workers(device):
+            others += [started({first}), started(usual)]
+        with OffWorkersCores(device):
+            assert os.sched_getaffinity(0) == usual - {first}
+        assert os.sched_getaffinity(0) == usual
+        kernel_wait._taken[device] = set(usual)
+        with OffWorkersCores(device):
+            assert os.sched_getaffinity(0) == usual, "there is no other core"
+    finally:
+        ends.set()
+        for thread in others:
+            thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not say where threads may run")
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+def test_a_call_leaves_the_thread_where_it_may_run(device: cl.Device) -> None:
+    queue, usual = queue_of(device), os.sched_getaffinity(0)
+    loaded = Loaded(program("C[i] = 2 * A[i];"), queue.context)
+    buffers = {name: loaded.buffer(name) for name in ("A", "C")}
+    loaded.bind(buffers)
+    loaded.run(queue)
+    assert os.sched_getaffinity(0) == usual

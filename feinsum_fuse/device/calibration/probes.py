@@ -15,6 +15,7 @@ import pyopencl as cl
 from ...codegen.executable import Executable
 from ..catalogue import target
 from ..runtime.host_memory import LARGE_BYTES, put_on_large_pages
+from ..runtime.kernel_wait import OffWorkersCores
 from ..runtime.loaded_executable import Loaded, queue_of
 from .caches import line_bytes
 
@@ -184,9 +185,10 @@ class Probe:
         """Do so many repeats and wait for their end; it has no times of its own to tell."""
         if self.may_repeat and not self.launches:
             self.kernel.set_arg(3, np.int32(repeats))
-        for _ in range(repeats if self.launches else 1):
-            cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
-        self.queue.finish()
+        with OffWorkersCores(self.queue.device):
+            for _ in range(repeats if self.launches else 1):
+                cl.enqueue_nd_range_kernel(self.queue, self.kernel, (self.items,), (self.group,))
+            self.queue.finish()
         return ()
 
     def rate(self, overhead: float = 0.0) -> Rate:

@@ -25,7 +25,7 @@ from ...errors import DeviceError
 from . import runtimes
 from .compiler_cache import shared_cache
 from .host_processor import host_processor
-from .kernel_wait import KernelWait
+from .kernel_wait import KernelWait, OffWorkersCores, noting_workers
 from .pocl_functions import built
 from .pocl_processor import name_processor
 
@@ -46,6 +46,7 @@ class Loaded:
         self.executable = executable
         self.context = context
         self._waiting = KernelWait()
+        self._off_workers_cores = OffWorkersCores(context.devices[0])
         if program is None:
             if why := cache_folder.writing_fault(shared_cache()):
                 hint = f"Free some space there, or set {cache_folder.VARIABLE}."
@@ -88,14 +89,15 @@ class Loaded:
     def run(self, queue: cl.CommandQueue) -> None:
         """Start all launches and wait for their end, also where one of them cannot be started: memory of the caller's is in use."""
         start = time.perf_counter()
-        try:
-            events = self.enqueue(queue)
-            queue.flush()
-        except cl.Error:
-            queue.finish()
-            raise
-        if events:
-            self._waiting.until_done(events[-1], start)
+        with self._off_workers_cores:
+            try:
+                events = self.enqueue(queue)
+                queue.flush()
+            except cl.Error:
+                queue.finish()
+                raise
+            if events:
+                self._waiting.until_done(events[-1], start)
 
     def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] = (), *, most_groups: int | None = None) -> list[cl.Event]:
         """Start all launches one after another, the first after ``wait_for``; one event for each.
@@ -140,12 +142,15 @@ def queue_of(device: cl.Device) -> cl.CommandQueue:
 
 @functools.cache
 def _context(device: cl.Device) -> cl.Context:
-    return cl.Context([device])
+    with noting_workers(device):
+        return cl.Context([device])
 
 
 @functools.cache
 def _queue(device: cl.Device) -> cl.CommandQueue:
-    return cl.CommandQueue(context_of(device), properties=cl.command_queue_properties.PROFILING_ENABLE)
+    context = context_of(device)
+    with noting_workers(device):
+        return cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 
 
 def _binaries() -> str | None:

@@ -10,6 +10,7 @@ import pyopencl as cl
 
 from ...number_types import held_as
 from ..runtime.host_memory import put_on_large_pages
+from ..runtime.kernel_wait import OffWorkersCores
 from ..runtime.loaded_executable import KernelValue, Loaded
 
 SharedBuffers: TypeAlias = dict[tuple[str, str, str, int], cl.Buffer]
@@ -25,6 +26,7 @@ class Resident:
         """``shared``: buffers of other programs on the same inputs, none of which runs at the same time; new ones are added."""
         self.loaded = loaded
         self.queue = queue
+        self._off_workers_cores = OffWorkersCores(queue.device)
         executable = loaded.executable
         known: SharedBuffers = {} if shared is None else shared
         self.values: dict[str, KernelValue] = {}
@@ -44,8 +46,9 @@ class Resident:
 
     def run(self, times: int) -> Sequence[float]:
         """Run and wait; the device's own ns for each run, summed over its launches."""
-        runs = [self.loaded.enqueue(self.queue) for _ in range(times)]
-        self.queue.finish()
+        with self._off_workers_cores:
+            runs = [self.loaded.enqueue(self.queue) for _ in range(times)]
+            self.queue.finish()
         return [float(sum(_ns(event) for event in events)) for events in runs if events]
 
     def slice_ns(self, most_groups: int) -> float:
@@ -53,8 +56,9 @@ class Resident:
 
         Groups are taken to be alike, and what they share in caches to be the same in a slice: an estimate.
         """
-        events = self.loaded.enqueue(self.queue, most_groups=most_groups)
-        self.queue.finish()
+        with self._off_workers_cores:
+            events = self.loaded.enqueue(self.queue, most_groups=most_groups)
+            self.queue.finish()
         return sum(_ns(event) * whole for event, whole in zip(events, self.loaded.times_a_slice(most_groups), strict=True))
 
     def outputs(self) -> dict[str, np.ndarray]:
