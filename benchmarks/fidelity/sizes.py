@@ -1,4 +1,4 @@
-"""The sizes of sets I to Z, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AA, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -188,6 +188,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "gaussian_divergence": {"N": (80, 320), "M": (80, 320), "D": (8, 40)},
         "tail_loss": {"P": (60, 240), "S": (200, 1000), "A": (24, 96)},
         "commutator_step": {"B": (20, 100), "I": (12, 48)},
+    },
+    2629: {
+        "risk_sets": {"N": (300, 1500), "D": (8, 40)},
+        "spline_layer": {"N": (60, 240), "I": (16, 64), "G": (5, 12), "O": (24, 96)},
+        "echo_canceller": {"C": (4, 16), "P": (4, 16), "F": (100, 500)},
+        "oscillator_step": {"B": (8, 40), "I": (80, 320)},
+        "emission_step": {"L": (400, 2400), "V": (400, 2400)},
+        "community_distances": {"I": (80, 320), "J": (80, 320), "K": (24, 120)},
+        "modularity": {"I": (200, 900), "C": (12, 60)},
+        "smoothed_density": {"I": (300, 1400)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
