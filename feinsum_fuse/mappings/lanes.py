@@ -25,6 +25,10 @@ comes in later than those of a row that is read from end to end."""
 SCATTERED = 2 * MOVED
 """What it costs to write one element that lies alone: its line is read and written, too."""
 
+ENDS = 4
+"""Loads with stores for each vector of partial results: it is set with its element, both are read and written again when its last part is
+there, and once more when its lanes are combined."""
+
 LEAST_VECTORS = 32
 """Vectors of a block of a reduction at least whose lanes are added up: a vector of sums is read and written once for each."""
 
@@ -133,8 +137,8 @@ def cost_of(
 ) -> float:
     """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
 
-    Along a reduction each output has a vector of partial results, whose lanes are combined one by one at the end. ``turned``: intermediates
-    that are stored along the rows, whose other axes do not lie together.
+    Along a reduction each output has a vector of partial results, whose lanes are combined at the end (:func:`folding`).
+    ``turned``: intermediates that are stored along the rows, whose other axes do not lie together.
     """
     size = einsum.sizes[lane]
     assert isinstance(size, int)
@@ -155,10 +159,18 @@ def cost_of(
             moved = vectors * width  # a copy would be that of the other one, too: lanes are loaded one by one
         cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
-        return cost + MOVED * width * elements_of(einsum, einsum.output)
+        return cost + folding(width) * elements_of(einsum, einsum.output)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * elements_of(einsum, einsum.output)
     return cost
+
+
+def folding(width: int) -> float:
+    """What a vector of partial results costs whose lanes are combined: halves with each other, each moved first.
+
+    ``ENDS`` are set, read and written beside that. Few lanes are as soon combined one by one.
+    """
+    return MOVED * min(width, width.bit_length() - 1 + ENDS)
 
 
 def _across_lines(einsum: Einsum) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.schedule.target import ANY_DEVICE
 
 
 def nodes(spec: Spec) -> list[object]:
@@ -73,3 +76,12 @@ def test_what_stays_near_is_read_in_any_order(size: int, blocks: bool) -> None:
     spec = default_spec(ff.cascade(["Z[c, d, e, b, a] = A[a, b, e] * D[e, d, c, b]"], sizes=sizes))
     found = [node for node in nodes(spec) if isinstance(node, Temporal) and node.rank_variable == "e" and node.tile_shape == 8]
     assert bool(found) == blocks
+
+
+def test_lanes_of_short_rows_are_combined_where_other_rows_are_loaded_number_by_number() -> None:
+    """Halves of a vector of 16 are combined four times; a row that hardly fills one has about as many numbers as that costs."""
+    wide = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32)
+    softmax = ["X[m] = max(S[m, p])", "N[m, p] = exp(S[m, p] - X[m])", "L[m] = N[m, p]", "Y[m, p] = N[m, p] / L[m]"]
+    for columns, expected in ((12, {"m", "p"}), (27, {"p"})):
+        spec = default_spec(ff.cascade(softmax, sizes={"M": 60_000, "P": columns}), target=wide)
+        assert lanes(spec) == expected
