@@ -223,11 +223,11 @@ def _fetches_rows(nest: Nest, statement: Statement, axis: int) -> bool:
 def _fetched_columns(nest: Nest, chain: Sequence[For], statement: Statement, tile: Tile, lanes: int) -> tuple[For, For] | None:
     """The loops over the rows and over the columns of a matrix that a nest fetches into a tile, if rows lie in the array what columns are
     in the tile, and there are rows for blocks of so many; of fewer columns smaller blocks overlap. Where rows end before
-    a vector does there are blocks of any size, which set the rest of it, too.
+    a vector does there are blocks of any size from 2 by 2 on, which set the rest of it, too.
     """
     is_cut = tile.padding > 0 or any(loop.limits for loop in chain)
-    long = {loop.name: loop for loop in chain if is_cut or (loop.extent or 0) >= lanes}
-    wide = {loop.name: loop for loop in chain if is_cut or (loop.extent or 0) >= SHORTEST_BLOCK}
+    long = {loop.name: loop for loop in chain if (loop.extent or 0) >= (2 if is_cut else lanes)}
+    wide = {loop.name: loop for loop in chain if (loop.extent or 0) >= (2 if is_cut else SHORTEST_BLOCK)}
     rows = [name for name in statement.target.indices[tile.axes[-1]].variables if name in long]
     array = nest.sources.get(statement.operands[0].source)
     if len(rows) != 1 or array is None or array.consecutive_axis is None:
