@@ -159,7 +159,9 @@ def cost_of(
             moved = vectors * width  # a copy would be that of the other one, too: lanes are loaded one by one
         cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
-        return cost + folding(width) * elements_of(einsum, einsum.output)
+        # Lanes that are work-items, whose scattered results cost as many loads as there are lanes, are combined one by one.
+        folded = folding(width) if scattered == SCATTERED else MOVED * width
+        return cost + folded * elements_of(einsum, einsum.output)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
         cost += scattered * elements_of(einsum, einsum.output)
     return cost
