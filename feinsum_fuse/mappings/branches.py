@@ -21,7 +21,6 @@ from .choices import Choice, Chooser
 from .components import Components
 from .lanes import (
     MOVED,
-    SCATTERED,
     fills,
     is_contiguous,
     is_picked,
@@ -348,7 +347,7 @@ class Branch:
     def _has_a_row_each(self, rows: RowVariables) -> bool:
         """Whether the work-items of a group go along its rows."""
         width = min(self.plan.width, self.segment.extent(rows))
-        lanes = lanes_of(self.segment, rows, width, width, sums=self.plan.sums, scattered=float(width)).chosen
+        lanes = lanes_of(self.segment, rows, width, width, sums=self.plan.sums, on_items=True).chosen
         return any(lanes[einsum.name] == rows[einsum.name] for einsum in self.segment.einsums)
 
     def _piece(self, einsum: Einsum) -> int:
@@ -473,9 +472,8 @@ class Branch:
 
     def _lanes(self) -> dict[str, str | None]:
         """Einsum -> the rank variable of its lanes."""
-        # Work-items that run in step and do not write neighbours wait for a line each.
-        scattered = float(self.plan.width) if self.plan.components.on_items else SCATTERED
-        best = dict(lanes_of(self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, scattered=scattered).chosen)
+        on_items = self.plan.components.on_items
+        best = dict(lanes_of(self.segment, self.rows, self.tile, self.plan.width, sums=self.plan.sums, on_items=on_items).chosen)
         if self.plan.width == 1 or not self.segment.around.scalars.isdisjoint(self.segment.names):
             return best
         if self._goes_in_passes(best):

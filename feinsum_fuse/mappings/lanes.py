@@ -53,20 +53,20 @@ class Lanes:
     cost: float
 
 
-def lanes_of(segment: Segment, rows: RowVariables, tile: int, width: int, *, sums: bool, scattered: float = SCATTERED) -> Lanes:
+def lanes_of(segment: Segment, rows: RowVariables, tile: int, width: int, *, sums: bool, on_items: bool = False) -> Lanes:
     """The cheapest of these ways: the first Einsums along the rows that they share, none or all of them or some, so that what they
     exchange is stored that way; each of the others along its own best variable.
 
-    ``sums``: whether an Einsum's best variable may be one that it reduces. ``scattered``: what writing an element costs that lies alone.
+    ``sums``: whether an Einsum's best variable may be one that it reduces. ``on_items``: whether lanes are work-items.
     """
-    return _lanes_of(Same(segment), tuple(rows.items()), tile, width, sums, scattered)
+    return _lanes_of(Same(segment), tuple(rows.items()), tile, width, sums, on_items)
 
 
 @lru_cache(KEPT)
-def _lanes_of(of: Same[Segment], given: tuple[tuple[str, str], ...], tile: int, width: int, sums: bool, scattered: float) -> Lanes:
+def _lanes_of(of: Same[Segment], given: tuple[tuple[str, str], ...], tile: int, width: int, sums: bool, on_items: bool) -> Lanes:
     segment, rows = of.value, dict(given)
     most = len(segment.einsums) if width > 1 and tile >= width and rows and not segment.around.scalars.intersection(segment.names) else 0
-    ways = [_own(segment, count, rows, tile, width, sums=sums, scattered=scattered) for count in (0, *range(most, 0, -1))]
+    ways = [_own(segment, count, rows, tile, width, sums=sums, on_items=on_items) for count in (0, *range(most, 0, -1))]
     return min(ways, key=lambda way: way.cost)
 
 
@@ -113,19 +113,19 @@ def whole_columns(segment: Segment, rows: RowVariables, wide: int, width: int, *
     return 1
 
 
-def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int, *, sums: bool, scattered: float) -> Lanes:
+def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int, *, sums: bool, on_items: bool) -> Lanes:
     """The first ``along`` Einsums along the rows, the others along the best variable of each."""
     first = segment.einsums[:along]
     turned = segment.keeps & {einsum.output.tensor for einsum in first}
     chosen: dict[str, str | None] = {einsum.name: rows[einsum.name] for einsum in first}
-    total = sum(cost_of(segment, einsum, rows[einsum.name], rows, tile, width, scattered, turned=turned) for einsum in first)
+    total = sum(cost_of(segment, einsum, rows[einsum.name], rows, tile, width, turned=turned, on_items=on_items) for einsum in first)
     for einsum in segment.einsums[along:]:
         costs: list[tuple[float, str | None]] = [(float(einsum.box_points * (1 + len(einsum.operands) / 2 + _across_lines(einsum))), None)]
         for variable in () if einsum.name in segment.around.scalars else possible_lanes(einsum, sums=sums):
             size = einsum.sizes[variable]
             bound = tile if variable == rows.get(einsum.name) else size
             if width > 1 and isinstance(bound, int) and fills(einsum, variable, bound, width):
-                costs.append((cost_of(segment, einsum, variable, rows, tile, width, scattered, turned=turned), variable))
+                costs.append((cost_of(segment, einsum, variable, rows, tile, width, turned=turned, on_items=on_items), variable))
         cost, best = min(costs, key=lambda pair: pair[0])
         chosen[einsum.name] = best
         total += cost
@@ -133,7 +133,7 @@ def _own(segment: Segment, along: int, rows: RowVariables, tile: int, width: int
 
 
 def cost_of(
-    segment: Segment, einsum: Einsum, lane: str, rows: RowVariables, tile: int, width: int, scattered: float, *, turned: frozenset[str]
+    segment: Segment, einsum: Einsum, lane: str, rows: RowVariables, tile: int, width: int, *, turned: frozenset[str], on_items: bool
 ) -> float:
     """Vector operations, with whole vectors where the length does not divide, and the elements that are moved one by one.
 
@@ -159,11 +159,11 @@ def cost_of(
             moved = vectors * width  # a copy would be that of the other one, too: lanes are loaded one by one
         cost += min(vectors * width, moved)
     if lane not in einsum.output_variables:
-        # Lanes that are work-items, whose scattered results cost as many loads as there are lanes, are combined one by one.
-        folded = folding(width) if scattered == SCATTERED else MOVED * width
-        return cost + folded * elements_of(einsum, einsum.output)
+        # Work-items combine theirs one by one.
+        return cost + (MOVED * width if on_items else folding(width)) * elements_of(einsum, einsum.output)
     if not is_contiguous(einsum.output, lane) and einsum.output.tensor not in turned:
-        cost += scattered * elements_of(einsum, einsum.output)
+        # Work-items that run in step and do not write neighbours wait for a line each.
+        cost += (width if on_items else SCATTERED) * elements_of(einsum, einsum.output)
     return cost
 
 

@@ -60,6 +60,18 @@ def test_blocks_are_transposed(lanes: int, n: int, k: int, dtype: str) -> None:
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
+@pytest.mark.parametrize(("n", "k", "name"), [(10, 10, "vstoreblockpadded_local_global_float16("), (3, 2, ""), (10, 1, ""), (1, 5, "")])
+def test_rows_shorter_than_a_vector_are_set_to_its_end(n: int, k: int, name: str) -> None:
+    """By a block of their size; of one row or column there is none."""
+    cascade = transposed(3, n, k)
+    steps = (Explicate(), Reorder("Z", refs("Z.m Z.k Z.n")), CacheRead(("Z",), "B", None, "local"), CacheWrite("Z", ref("Z.m"), "private"))
+    schedule = Schedule((*steps, Vectorize(refs("Z.n"))))
+    inputs = whole_numbers(cascade)
+    source = executable(schedule.apply(cascade.kernel())).source
+    assert ("vstoreblockpadded" in source) == (min(n, k) > 1) and name in source
+    np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
+
+
 def test_what_is_stored_behind_a_tensor_is_stored_whole() -> None:
     """Vectors are loaded that have it beside what counts; a number that nobody wrote may be one that takes a hundred times as long."""
     cascade = ff.cascade(["Y[m,n] = A[m,k] * B[k,n]", "Z[m,q] = Y[m,n] * C[n,q]"], sizes={"M": 20, "N": 5, "K": 7, "Q": 3})

@@ -413,7 +413,11 @@ class VectorWriter:
         yield from ((index, n) for index, n in found if index is not None and n is not None and self.lane in index.variables)
 
     def _ends_a_drain(self, limit: Affine) -> bool:
-        """Whether a limit is where whole vectors end that are written from registers: behind the tensor."""
+        """Whether a limit is where whole vectors end that are written from registers: behind the tensor.
+
+        Its loops go by vectors and away from the start, so that a lane which it leaves out has none behind it that counts. What a register
+        holds does not say how far its tensor goes, and a fused loop has another name in the tile's first element.
+        """
         others = [factor for name, factor in limit.terms if name != self.lane]
         is_end = limit.coefficients.get(self.lane) == -1 and all(factor < 0 and factor % self.lanes == 0 for factor in others)
         return is_end and self.statement.role == "drain"
