@@ -131,9 +131,17 @@ class Family:
             points = GROUP_POINTS_OF_ITEMS if self.components.on_items else GROUP_POINTS
             units = 1 if self.components.on_items else target.units
             sizes = budget, groups, near, far
-            scalars = self._lanes[1]
             found = segments(
-                self.cascade, self.spec.workload, *sizes, beside=beside, group_points=points, alone=alone, scalars=scalars, units=units
+                self.cascade,
+                self.spec.workload,
+                *sizes,
+                beside=beside,
+                group_points=points,
+                alone=alone,
+                scalars=self._lanes[1],
+                units=units,
+                width=1 if self.components.on_items else self._widest,
+                local_bytes=target.limits.local_bytes,
             )
             self._cut[key] = list(found)
         return self._cut[key]

@@ -29,6 +29,8 @@ GROUP_POINTS_OF_ITEMS = 1 << 12
 LEAST_ROWS = 16
 """Rows of a group at least, unless fewer are work enough and use nothing again; if so many rows of intermediates do not fit the budget,
 Einsums are not fused."""
+WIDE_ROWS = 4 * LEAST_ROWS
+"""Columns of a second copy's panels with which its reader has register tiles of several vectors."""
 FEW_NUMBERS = 64
 """Bytes of what rows use again that stay in registers: a cache line, or half of one."""
 ROW_PARTS = 8
@@ -385,16 +387,18 @@ def segments(
     alone: Collection[str] = (),
     scalars: frozenset[str] = frozenset(),
     units: int = 1,
+    width: int = 1,
+    local_bytes: int = 0,
 ) -> Iterator[Segment]:
     """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
 
     ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
     is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
-    side by side, too, where what follows reads what both write, or where both only go through it. ``group_points``: those of a group at
-    least. ``alone``: Einsums that are segments of their own. ``scalars``: those that have no lanes; they are alone, too. ``units``: cores.
+    side by side, too, where what follows reads what both write, or both only go through it. ``group_points``: those of a group at least.
+    ``alone``: Einsums that are segments of their own, as are ``scalars``, which have no lanes. ``units``: cores. ``width``: lanes of a
+    vector. ``local_bytes``: of a group's own memory.
     """
-    around = Surroundings(cascade, workload, group_points, scalars)
-    segment: Segment | None = None
+    around, segment = Surroundings(cascade, workload, group_points, scalars), None
     for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
         chained = chained or (beside and segment is not None and segment.is_beside(einsum))
@@ -402,9 +406,9 @@ def segments(
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
-            apart = _leaves_too_few(segment, longer, groups) or (following and _is_better_apart(segment, longer, following, budget))
-            apart = apart or _idles(segment, longer, units, near, budget)
-            apart = apart or _writes_pieces(segment, longer, near, budget)
+            apart = _leaves_too_few(segment, longer, groups) or _idles(segment, longer, units, near, budget)
+            apart = apart or (following and _is_better_apart(segment, longer, following, budget, local_bytes))
+            apart = apart or _shares_lanes_alone(segment, longer, units, width) or _writes_pieces(segment, longer, near, budget)
             if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer
                 continue
@@ -435,6 +439,17 @@ def _idles(segment: Segment, longer: Segment, units: int, near: int, held: int) 
         return False
     parts = (segment, Segment.of(segment.around, longer.einsums[-1]))
     return longer.least_points(units, near, held) - sum(part.least_points(units, near, held) for part in parts) >= KERNEL_POINTS
+
+
+def _shares_lanes_alone(segment: Segment, longer: Segment, units: int, width: int) -> bool:
+    """Whether Einsums with more rows of their own would share nothing but lanes with another, and no more than a vector for each core:
+    register tiles are a vector wide then, with as many loads as multiply-adds, vectors are cut, and cores read the same operands.
+    """
+    most = max(map(longer.extent, longer.rows), default=0)
+    if segment.points < units * KERNEL_POINTS or not 0 < most <= units * width or longer.batches:
+        return False
+    along = [_lies_together(e.output, rows[e.name]) for rows in longer.rows for e in longer.einsums]
+    return all(along) and any(e.reduces for e in segment.einsums) and most < max(map(segment.extent, segment.rows), default=0)
 
 
 def _writes_pieces(segment: Segment, longer: Segment, near: int, held: int) -> bool:
@@ -469,13 +484,17 @@ def _goes_across(segment: Segment, longer: Segment, far: float) -> bool:
     return bool(large) and all(any(_lies_together(access, loop.rows[last.name]) for access in large) for loop in longer.loops)
 
 
-def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int) -> bool:
+def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int, local_bytes: int) -> bool:
     """Whether copies should be made before an Einsum that could be fused with them: then it is fused with the one behind it, which reads
     more of what it writes than the copies are.
+
+    Of as much as the copies are, too, where a group's memory has room for panels of ``WIDE_ROWS``, which lie together in whole lines.
     """
     last = longer.einsums[-1]
-    if not all(einsum.is_copy for einsum in segment.einsums) or last.output.tensor not in {a.tensor for a in following.operands}:
+    if not all(e.is_copy for e in segment.einsums) or last.output.tensor not in {a.tensor for a in following.operands}:
         return False
-    if _fits(longer.longer(following), budget) or not _fits(Segment.of(segment.around, last).longer(following), budget):
+    apart = Segment.of(segment.around, last).longer(following)
+    if _fits(longer.longer(following), budget) or not _fits(apart, budget):
         return False
-    return sum(map(segment.around.tensor_bytes, segment.written)) < segment.around.tensor_bytes(last.output.tensor)
+    copied, made = sum(map(segment.around.tensor_bytes, segment.written)), segment.around.tensor_bytes(last.output.tensor)
+    return copied < made or (copied == made and _fits(apart, min(budget, local_bytes) * LEAST_ROWS // WIDE_ROWS))

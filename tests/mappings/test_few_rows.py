@@ -13,14 +13,14 @@ from feinsum_fuse.mappings.choices import Choice, Rules
 from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.mappings.forms.suited import suited
-from feinsum_fuse.schedule.target import ANY_DEVICE
+from feinsum_fuse.schedule.target import ANY_DEVICE, Target
 
 TARGET = replace(ANY_DEVICE, units=2, vector_bytes=64, vector_registers=32)
 
 
-def groups(cascade: Cascade) -> list[tuple[str, str, int]]:
+def groups(cascade: Cascade, target: Target = TARGET) -> list[tuple[str, str, int]]:
     """Of each kernel its Einsums, the rank variable of its groups in the first, and how many iterations a group takes."""
-    choices: tuple[Choice[object], ...] = Family(default_space(cascade, None, TARGET), TARGET, outputs=cascade.outputs).choices(Rules())
+    choices: tuple[Choice[object], ...] = Family(default_space(cascade, None, target), target, outputs=cascade.outputs).choices(Rules())
     rows = {choice.about: choice.usual for choice in choices if choice.kind == "rows"}
     tiles = {choice.about: choice.usual for choice in choices if choice.kind == "tile"}
     return [(name, next(iter(found.values())), tiles[name]) for name, found in rows.items()]  # type: ignore[attr-defined, misc]
@@ -77,3 +77,18 @@ def test_parts_that_share_more_than_each_has_are_no_groups_of_their_own() -> Non
     cascade = suited(ff.cascade([line], sizes={"M": 6, "D": 2000, "N": 2000}), TARGET)
     assert [type(r) for r in cascade.rewritings] == [SplitReduction]
     assert groups(cascade)[0] == ("Z_part", "d_part", 8)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kernels"),
+    [
+        (13, [("T+U", "j", 16), ("Z", "q", 12)]),
+        (24, [("T+U", "j", 16), ("Z", "s", 16)]),
+        (64, [("T+U+Z", "s", 16)]),  # groups have vectors of their own
+    ],
+)
+def test_einsums_that_share_nothing_but_lanes_are_kernels_of_their_own(columns: int, kernels: list[tuple[str, str, int]]) -> None:
+    """Groups along 13 columns have 8 and 5 of 16 lanes, and both read all of X; the first two Einsums have 93 rows."""
+    lines = ["T[i, j, s] = X[i, j, k] * C[k, s]", "U[j, q, s] = T[i, j, s] * A[i, q]", "Z[q, r, s] = U[j, q, s] * B[j, r]"]
+    cascade = ff.cascade(lines, sizes={"I": 108, "J": 93, "K": 99, "Q": 21, "R": 24, "S": columns})
+    assert groups(cascade, replace(TARGET, core_cache_bytes=1 << 21)) == kernels

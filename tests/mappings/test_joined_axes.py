@@ -13,6 +13,7 @@ from feinsum_fuse.cascades.joining import Join
 from feinsum_fuse.cascades.rewriting.packing import Pack
 from feinsum_fuse.mappings.default_mapping import default_mapping
 from feinsum_fuse.mappings.forms.joined_axes import with_joined_axes
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.schedule.target import ANY_DEVICE
 
 WIDE = replace(ANY_DEVICE, vector_bytes=64, widest_vector=16)
@@ -53,6 +54,17 @@ def test_axes_are_joined_though_lanes_along_an_inner_one_are_full() -> None:
 )
 def test_what_is_left(cascade: Cascade) -> None:
     assert not any(isinstance(rewriting, Pack) for rewriting in with_joined_axes(cascade, WIDE).rewritings)
+
+
+@pytest.mark.parametrize(("local_bytes", "panels"), [(1 << 20, "B_packed_packed"), (1 << 18, "B_packed")])
+def test_groups_copy_panels_of_what_was_joined(local_bytes: int, panels: str) -> None:
+    """Rows of 675 lie across lines. Where local memory has no room for 64 columns of all that is reduced, it is the first copy that a group
+    keeps.
+    """
+    target = replace(WIDE, limits=replace(WIDE.limits, local_bytes=local_bytes))
+    cascade = suited(with_joined_axes(of("Z[a,b,c,d] = A[a,e,b,f] * B[d,f,c,e]", A=20, B=26, C=27, D=25, E=40, F=36), target), target)
+    text = str(default_mapping(cascade, target=target))
+    assert f"Scratchpad holds {panels}\n" in text
 
 
 def test_work_items_need_no_copy() -> None:
