@@ -281,7 +281,8 @@ class OwnLoops:
             return ()
         written, uses = self.branch.segment.written, self.tiles[second]
         often = self.components.on_items or uses >= REUSE * self.registers.accumulators // 2
-        far = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written and self._is_far(a)]
+        again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
+        far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
         # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
         found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self.registers.accumulators)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
@@ -308,6 +309,22 @@ class OwnLoops:
         # In a copy of a window that begins before the array, or ends behind it, vectors begin anywhere and are put together from elements.
         leaves = access.indices[-1].bare is None and bool(self.einsum.guards)
         return row > FAR_VECTORS * self.registers.width and not leaves
+
+    def _crosses_lines(self, access: Access, uses: int) -> bool:
+        """Whether vectors of an operand lie in two lines each, since rows do not begin with lines and a vector is as long as one, and a
+        copy with rows of whole vectors has them in one. A load from two lines takes the place of two: many register tiles pay for the
+        copy, which stays in the nearest cache where no other Einsum goes through it.
+        """
+        target = self.branch.plan.target
+        if len(self.branch.segment.einsums) > 1 or uses < 2 * REUSE * self.registers.accumulators:
+            return False
+        if self.components.on_items or self.lane is None or not is_contiguous(access, self.lane) or access.indices[-1].bare is None:
+            return False
+        row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1] * self.registers.element_bytes(access)
+        if row % target.line_bytes == 0 or target.vector_bytes < target.line_bytes:
+            return False
+        vectors = prod(self.tiles[v] for v in access.variables if v != self.lane) * -(-self.tiles[self.lane] // self.registers.width)
+        return vectors * target.vector_bytes <= target.nearest_cache_bytes // NEAREST_PART
 
     def _block(self, copies: Sequence[str], gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
         """The longest reduction cut, by default so that what is read again stays near: a copied tile, or what register tiles share."""

@@ -407,7 +407,7 @@ def segments(
             longer = segment.longer(einsum)
             merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
             apart = _leaves_too_few(segment, longer, groups) or _idles(segment, longer, units, near, budget)
-            apart = apart or (following and _is_better_apart(segment, longer, following, budget, local_bytes))
+            apart = apart or bool(following and _is_better_apart(segment, longer, following, budget, local_bytes))
             apart = apart or _shares_lanes_alone(segment, longer, units, width) or _writes_pieces(segment, longer, near, budget)
             if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer

@@ -86,3 +86,18 @@ def test_a_tile_beyond_local_memory_costs_no_lanes() -> None:
     held = [str(default_mapping(cascade, target=target)) for target in (roomy, tight)]
     assert ["Scratchpad holds B" in text for text in held] == [True, False]
     assert all("over Lane.lane" in text for text in held)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "vector_bytes", "is_copied"),
+    [
+        ({"m": 100_000, "n": 39, "k": 45}, 64, True),
+        ({"m": 100_000, "n": 48, "k": 45}, 64, False),  # rows begin with lines
+        ({"m": 100_000, "n": 39, "k": 45}, 32, False),  # most vectors lie in one line
+        ({"m": 100_000, "n": 39, "k": 400}, 64, False),  # the nearest cache does not hold it
+        ({"m": 400, "n": 39, "k": 45}, 64, False),  # few register tiles of a group use the copy
+    ],
+)
+def test_rows_across_lines_are_copied_where_many_register_tiles_use_them(sizes: dict[str, int], vector_bytes: int, is_copied: bool) -> None:
+    target = replace(ANY_DEVICE, vector_bytes=vector_bytes, vector_registers=32)
+    assert ("Scratchpad holds B" in str(default_mapping(product(**sizes), target=target))) is is_copied
