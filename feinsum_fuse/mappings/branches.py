@@ -31,7 +31,7 @@ from .lanes import (
     whole_vectors,
     word_columns,
 )
-from .passes import near_rows, numbers_of_rows, pass_rows
+from .passes import near_rows, numbers_of_rows, pass_across, pass_rows
 from .segments import GROUP_POINTS, ROW_PARTS, RowVariables, Segment
 
 COMMON_TILE = 64
@@ -292,8 +292,8 @@ class Branch:
         extent, units = self.segment.extent(rows), self.plan.target.units
         if self.plan.components.on_items or problems * extent > 2 * self.plan.enough_groups * tile:
             return tile
-        near = self.plan.target.nearest_cache_bytes
-        if tile < ROW_PARTS and (self._read_again(rows, tile, near) or self.segment.points < units * GROUP_POINTS):
+        again = self._read_again(rows, tile, self.plan.target.nearest_cache_bytes)
+        if tile < ROW_PARTS and (again or self.segment.points < units * GROUP_POINTS):
             return tile
 
         def longest(tile: int) -> float:
@@ -419,12 +419,14 @@ class Branch:
         return self.chooser.choose(Choice.of("problems", self.name, usual, fitting))
 
     def passes(self) -> list[Node]:
-        """The loop over the few rows of a group that all Einsums go through before the next ones, so that each finds them near by."""
-        if not self._goes_in_passes(self.lanes):
+        """The loop over a group's few rows that all Einsums go through before the next ones, so that each finds them near by."""
+        given, target, lanes = (self.segment, self.rows, self.tile), self.plan.target, self.lanes
+        found = (self.rows, pass_rows(*given, target)) if self._goes_in_passes(lanes) else pass_across(*given, lanes, target)
+        if found is None:
             return []
-        usual = pass_rows(self.segment, self.rows, self.tile, self.plan.target)
-        others = [self.tile, *(n for n in PASSES if n < self.tile)]
-        return self.cut(self.rows, self.chooser.choose(Choice.of("pass", self.name, usual, others)))
+        rows, usual = found
+        most = min(self.tiles[name][variable] for name, variable in rows.items())
+        return self.cut(rows, self.chooser.choose(Choice.of("pass", self.name, usual, [most, *(n for n in PASSES if n < most)])))
 
     def shares_lanes(self) -> bool:
         """Whether lanes are those of vectors, a loop beside the rows that all Einsums share, and something is handed on below them."""

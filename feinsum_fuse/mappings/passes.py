@@ -1,4 +1,5 @@
-"""Rows that all Einsums of a segment go through before the next ones, so that each finds them in the nearest cache: a group's, or fewer."""
+"""Rows, or iterations of another common loop, that all Einsums of a segment go through before the next ones, so that each finds in the
+nearest cache what those before it hand on: a group's, or fewer."""
 
 from __future__ import annotations
 
@@ -56,3 +57,29 @@ def numbers_of_rows(segment: Segment, rows: RowVariables, tile: int, target: Tar
     if len(read) == len(set(read)) or pass_rows(segment, rows, tile, target) > FEW_ROWS:
         return frozenset()
     return frozenset(e.name for e in segment.einsums if not beyond[e.name] and set(e.output.variables) == {rows[e.name]})
+
+
+def pass_across(
+    segment: Segment, rows: RowVariables, tile: int, lanes: Mapping[str, str | None], target: Target
+) -> tuple[RowVariables, int] | None:
+    """A second loop that all Einsums share and how many of its iterations are a pass, where a group's rows are all lanes and what it hands
+    on for the whole of the second loop would leave the nearest cache.
+
+    No loop whose iterations use again more than that cache keeps beside the pass: each pass would read it anew.
+    """
+    near = target.nearest_cache_bytes
+    if target.lanes_are_items or len(rows) < 2 or not segment.kept or segment.row_bytes(rows) * tile * FULL <= near:
+        return None
+    if any(lanes[name] != row for name, row in rows.items()):
+        return None
+    parts = -(-segment.extent(rows) // tile)
+    for loop in sorted(segment.beside(rows), key=lambda loop: -loop.extent):
+        reads = [(e.name, a) for e in segment.einsums for a in e.operands if loop.rows[e.name] not in a.variables]
+        if any(rows[name] in a.variables and not is_contiguous(a, rows[name]) for name, a in reads):
+            continue  # it is turned for the lanes, once for each pass
+        kept = {a.tensor: parts if rows[name] in a.variables else 1 for name, a in reads}
+        again = sum(segment.around.tensor_bytes(tensor) // part for tensor, part in kept.items())
+        alone = max(1, segment.touched_bytes(loop.rows) // parts)
+        if again * FULL <= near and alone * PASS <= near:
+            return loop.rows, min(loop.extent, 1 << (near // PASS // alone).bit_length() - 1)
+    return None
