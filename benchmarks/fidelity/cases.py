@@ -173,14 +173,21 @@ DRAWN_BY_SUBJECT_ON_ZEN_4_LAST = (
 """Workloads Z: of kinds that are in none of the others, as stacking of seismic traces, corners of images, detection of symbols by radio,
 embeddings of trees, shocks in gases, variational inference, risks of portfolios and quantum dynamics have them, sizes drawn; judged once on
 both runtimes on the Zen 4 of set Y, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_ON_A_XEON = (
     *("risk_sets", "spline_layer", "echo_canceller", "oscillator_step"),
     *("emission_step", "community_distances", "modularity", "smoothed_density"),
 )
 """Workloads AA: of kinds that are in none of the others, as analysis of survival, nets of splines, cancellation of echoes, coupled
-oscillators, emission tomography, ecology, the study of networks and fluids of particles have them, sizes drawn; for both runtimes on an
-Intel Xeon, on which no rule since set C was made. Their mappings are chosen as set I's were. No interval is made of them; the next set gets
-this name."""
+oscillators, emission tomography, ecology, the study of networks and fluids of particles have them, sizes drawn; judged once on both
+runtimes on an Intel Xeon, on which no rule since set C was made, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT = (
+    *("item_information", "heat_conduction", "additive_tones", "maxout"),
+    *("opinion_step", "electrode_currents", "pair_ratings", "spectral_colours"),
+)
+"""Workloads AB: of kinds that are in none of the others, as tests of abilities, conduction of heat, synthesis of sounds, nets of maxima,
+spreading of opinions, electrochemistry, ratings of players and the science of colours have them, sizes drawn; for PoCL on another Xeon, on
+which the workloads that the model was developed on were looked at before. Their mappings are chosen as set I's were. No interval is made of
+them; the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -208,9 +215,10 @@ SETS = {
     "workloads of eight subjects more on a Zen 5": DRAWN_BY_SUBJECT_ON_ZEN_5_NEXT,
     "workloads of eight subjects on a Zen 4 again": DRAWN_BY_SUBJECT_ON_ZEN_4_AGAIN,
     "workloads of eight subjects on a Zen 4 at last": DRAWN_BY_SUBJECT_ON_ZEN_4_LAST,
+    "workloads of eight subjects on a Xeon": DRAWN_BY_SUBJECT_ON_A_XEON,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""

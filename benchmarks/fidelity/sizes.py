@@ -1,4 +1,4 @@
-"""The sizes of sets I to AA, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AB, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -198,6 +198,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "community_distances": {"I": (80, 320), "J": (80, 320), "K": (24, 120)},
         "modularity": {"I": (200, 900), "C": (12, 60)},
         "smoothed_density": {"I": (300, 1400)},
+    },
+    2630: {
+        "item_information": {"N": (300, 1500), "I": (40, 160), "D": (2, 6)},
+        "heat_conduction": {"Y": (120, 600), "X": (120, 600)},
+        "additive_tones": {"V": (6, 30), "T": (500, 4000), "H": (12, 60)},
+        "maxout": {"N": (60, 300), "I": (40, 200), "K": (3, 8), "O": (40, 200)},
+        "opinion_step": {"B": (8, 40), "I": (80, 320)},
+        "electrode_currents": {"N": (200, 900), "P": (40, 200), "M": (60, 300)},
+        "pair_ratings": {"B": (4, 16), "I": (80, 320)},
+        "spectral_colours": {"P": (8000, 40000), "L": (31, 81)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
