@@ -38,10 +38,12 @@ class _Visited(NamedTuple):
     """Written array -> the part of its lines that others of its rows drive out of their set meanwhile."""
     copies: Mapping[str, float] = constantdict()
     """Loops above that are written out -> their copies, on average."""
+    parts: Mapping[str, float] = constantdict()
+    """Array -> the part of what is touched of it that no loop above has kept; all of one that is not named."""
 
-    def part(self, of: float) -> _Visited:
-        """The same so many times as often."""
-        return _Visited(self.above, self.times * of, self.crowds, self.copies)
+    def part(self, of: Mapping[str, float]) -> _Visited:
+        """The same with so much of each array that is left to be fetched there."""
+        return self._replace(parts={name: self.parts.get(name, 1.0) * part for name, part in of.items()})
 
 
 class TouchedRegion(NamedTuple):
@@ -222,9 +224,8 @@ class LineTraffic:
     def _visit(self, body: tuple[NestItem, ...], at: _Visited, capacity: float) -> None:
         whole = self.regions(body)
         lost = self._lost(whole, capacity)
-        if lost < 1:
-            self._charge(body, whole, at.part(1 - lost))
-        if not lost:
+        self._charge(body, whole, at.part({name: 1 - part for name, part in lost.items()}))
+        if not any(lost.values()):
             return
         at = at.part(lost)
         for node in body:
@@ -235,20 +236,28 @@ class LineTraffic:
             written_out = is_written_out(self.nest, node)
             lost = self._lost(mine, capacity)
             if not written_out:
-                lost = min(lost, self._lost(self.regions(node.body), capacity))
-            if lost < 1:
-                self._charge((node,), mine, at.part(1 - lost))
-            if lost:
+                inside = self._lost(self.regions(node.body), capacity)
+                lost = {name: min(part, inside.get(name, part)) for name, part in lost.items()}
+            self._charge((node,), mine, at.part({name: 1 - part for name, part in lost.items()}))
+            if any(lost.values()):
                 turns = average_trips(node, at.above)
                 crowds = {name: max(region.crowd, at.crowds.get(name, 0.0)) for name, region in mine.items() if region.written}
-                times, copies = at.times * lost * (1.0 if written_out else turns), at.copies
+                times, copies = at.times * (1.0 if written_out else turns), at.copies
                 copies = {**copies, node.name: turns} if written_out else copies
-                self._visit(node.body, _Visited((*at.above, node), times, crowds, copies), capacity)
+                self._visit(node.body, _Visited((*at.above, node), times, crowds, copies, at.part(lost).parts), capacity)
 
-    def _lost(self, regions: dict[str, TouchedRegion], capacity: float) -> float:
-        """The part of what is touched that a cache does not keep: nothing within its capacity, all from so many times that on."""
-        beyond = self.machine.figure("times_lost")
-        return min(1.0, max(0.0, self._claimed(regions) / capacity - 1) / (beyond - 1)) if capacity else 1.0
+    def _lost(self, regions: dict[str, TouchedRegion], capacity: float) -> dict[str, float]:
+        """Array -> the part of what is touched that a cache does not keep: nothing within its capacity, all from so many times that on.
+
+        Rows that meet in few sets drive one another out of these, and other arrays only by as many lines as they have.
+        """
+        if not capacity:
+            return dict.fromkeys(regions, 1.0)
+        beyond, line = self.machine.figure("times_lost"), self.machine.line
+        lines = {name: min(region.claimed, region.lines * line) for name, region in regions.items()}
+        every = sum(lines.values())
+        claims = {name: every - lines[name] + region.claimed for name, region in regions.items()}
+        return {name: min(1.0, max(0.0, claimed / capacity - 1) / (beyond - 1)) for name, claimed in claims.items()}
 
     def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], at: _Visited) -> None:
         rest = dict(regions)
@@ -258,9 +267,9 @@ class LineTraffic:
             for place in (*statement.operands, statement.target):
                 name = self._name(place.source)
                 region = rest.pop(name, None)
-                if region is not None:
+                if region is not None and (part_left := at.parts.get(name, 1.0)):
                     # Copies of a statement touch what none of their loops moves once.
-                    times = at.times * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
+                    times = at.times * part_left * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
                     times *= part_of_whole(place, loops, at.above)
                     walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
                     part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
