@@ -211,6 +211,8 @@ def test_of_a_cache_that_a_host_shares_out_the_share_counts() -> None:
     """As two cores of a virtual machine read that was told of 480 MiB; and as those of one that has all of 32 MiB, or nearly."""
     measured = {480: 29.0, 240: 29.3, 120: 28.7, 60: 41.0, 30: 51.0, 15: 52.0}
     assert share_of(480, measured) == 60
+    measured = {300: 30.2, 150: 39.9, 75: 51.1, 37: 51.2, 18: 52.1, 9: 51.4, 4: 77.0}
+    assert share_of(300, measured) == 75, "of half of it a part is there"
     assert share_of(32, {32: 60.0, 16: 95.0, 8: 100.0}) == 32, "half of it is read faster than all of it: so it is there"
     assert share_of(32, {32: 98.0, 16: 100.0, 8: 101.0}) == share_of(32, {}) == 32
     assert share_of(32, {16: 30.0, 8: 60.0}) == 32, "there was no room for all of it"

@@ -81,6 +81,10 @@ def test_lines_of_rows_that_meet_in_few_sets_come_one_after_another() -> None:
     assert seconds_a_line(machine, shared, crowded) == pytest.approx(3e-7)
     near = seconds_a_line(machine, own, apart)
     assert seconds_a_line(machine, own, crowded) == pytest.approx(near + 2 * (1e-7 - near))
+    measured = _machine(apart_lone_line_seconds=1e-7, lone_line_seconds=2e-7, set_lone_line_seconds=2.2e-7)
+    assert seconds_a_line(measured, shared, crowded) == pytest.approx(2.2e-7)
+    between = Fetched(1.0, 64, False, Walk(1.0, 1.5))
+    assert seconds_a_line(measured, shared, between) == pytest.approx(2.1e-7)
 
 
 def test_rows_a_page_apart_meet_in_one_set() -> None:
@@ -247,6 +251,44 @@ def written(rows: int, length: int) -> list[Fetched]:
 def test_rows_that_meet_in_few_sets_of_the_first_cache_drive_one_another_out() -> None:
     """Columns of 64 rows 4 KiB apart lie in one set, a quarter of those of a calibration's lines; of rows a line longer in all of them."""
     assert {length: max(one.crowd for one in written(64, length)) for length in (1024, 1040)} == {1024: 4.0, 1040: 0.0}
+
+
+def beside_a_column(columns: int) -> dict[str, float]:
+    """Lines that a product fetches from beyond a core's second cache for a tile of its first operand, which lies there, and for columns of
+    the second one."""
+    spec = ff.loads(
+        f"""{DEVICE_FILE.read_text()}
+workload:
+  rank_sizes: {{M: 512, K: 1024, N: {columns}}}
+  bits_per_value: {{All: 32}}
+  einsums: ["Z[m, n] = A[m, k] * B[k, n]"]
+mapping:
+  nodes:
+    - !Storage {{tensors: [A, B, Z], component: MainMemory}}
+    - !Temporal {{rank_variable: m, tile_shape: 128}}
+    - !Spatial {{rank_variable: m, tile_shape: 64, name: core, component: Core}}
+    - !Storage {{tensors: [A], component: Scratchpad}}
+    - !Temporal {{rank_variable: n, tile_shape: 4}}
+    - !Storage {{tensors: [Z], component: Register}}
+    - !Temporal {{rank_variable: k, tile_shape: 1}}
+    - !Temporal {{rank_variable: n, tile_shape: 1}}
+    - !Temporal {{rank_variable: m, tile_shape: 8}}
+    - !Spatial {{rank_variable: m, tile_shape: 1, name: lane, component: Lane}}
+    - !Compute {{einsum: Z, component: MAC}}
+"""
+    )
+    machine = Machine.of(spec)
+    assert machine is not None
+    nest = lower(spec, machine.limits).nest(unscheduled(spec).kernel)
+    found = LineTraffic(nest, machine, in_registers(nest)).beyond(nest.body, machine.levels[1], warm=True)
+    (sums,) = (statement for _, statement in nest.points if statement.role == "update")
+    return dict(zip("AB", (one.lines for one in found[id(sums)]), strict=True))
+
+
+def test_rows_that_meet_in_few_sets_drive_no_other_array_out() -> None:
+    """Rows of 1,024 columns lie a page apart, and 1,024 of them do not fit into their sets; rows a line longer do."""
+    crowded, spread = beside_a_column(1024), beside_a_column(1040)
+    assert crowded["B"] > 3 * spread["B"] and crowded["A"] == spread["A"]
 
 
 def test_of_one_line_more_than_a_set_holds_none_is_kept() -> None:

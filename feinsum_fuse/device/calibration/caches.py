@@ -53,11 +53,16 @@ def held_bytes(rates: Mapping[int, float]) -> int:
 def share_of(told: int, rates: Mapping[int, float]) -> int:
     """Bytes that this machine gets of a last cache of ``told`` bytes, by the bytes a second that all units read of so many bytes.
 
-    All that is told, unless half of it is read about as slowly as all of it while less is read faster: a guest of a virtual machine is
-    told of its host's cache and has a share of it. Two cores that are told of 480 MiB read 52 GB/s of up to 48 MB, and 29 of 96 MB or more.
+    All that is told, unless half of it is read more slowly than less is: a guest of a virtual machine is told of its host's cache and has a
+    share of it. Two cores that are told of 480 MiB read 52 GB/s of up to 48 MB, and 29 of 96 MB or more; two that are told of 300 MiB read
+    51 of up to 75 MB, 30 to 40 of 150 MB and 30 of all.
     """
     whole, half = rates.get(told, 0.0), rates.get(told // 2, 0.0)
-    return (held_bytes(rates) if half < SHOWS * whole else 0) or told
+    if not whole or not half:
+        return told
+    # Of the smallest size the units' own caches hold a part.
+    fastest = max(rate for size, rate in rates.items() if size > min(rates) or size == told // 2)
+    return (held_bytes(rates) if SHOWS * half < fastest else 0) or told
 
 
 def own_caches(device: cl.Device) -> tuple[int, int] | None:

@@ -128,7 +128,7 @@ class _Session:
         if device.type & cl.device_type.CPU:
             self.probes |= {f"{count} cores": self.bench.multiply_adds(count) for count in self.counts if count < self.units}
         self.probes |= dict(self._memories())
-        core = CoreBench(self.bench, self._outside(), max((cache.size for cache in self.levels if cache.shared), default=0))
+        core = CoreBench(self.bench, self._outside())
         self.probes |= {f"core {name}": probe for name, probe in core.probes()}
         sums = SumBench(self.bench)
         self.probes |= {f"core {name}": probe for name, probe in sums.operations()}

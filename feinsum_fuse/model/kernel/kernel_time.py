@@ -375,7 +375,9 @@ def _alone(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
     name = "lone_memory_line" if level == machine.levels[-1] else "lone_line"
     together = machine.seconds(name)
     apart = machine.variable(f"apart_{name}_seconds", together)
-    return apart + max(0.0, together - apart) * fetched.walk.crowded / fetched.walk.unforeseen
+    more, crowded = max(0.0, together - apart), fetched.walk.crowded / fetched.walk.unforeseen
+    in_one_set = max(apart + more, machine.variable(f"set_{name}_seconds", apart + 2 * more))
+    return apart + more * min(1.0, crowded) + (in_one_set - apart - more) * max(0.0, crowded - 1)
 
 
 def floor_lines(nest: Nest, machine: Machine) -> float:
