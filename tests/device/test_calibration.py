@@ -241,6 +241,22 @@ def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.Monkey
     assert arch is not None and arch.component("L3").size == 8.0 * (60 << 20)
 
 
+def test_what_a_core_does_not_hide_is_measured_where_it_computes_as_long_as_it_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten multiply-adds for each line of the second cache, five times as long as it takes, calibrations of a Xeon said 0 to 1."""
+    levels = (Cache(3, 32 << 20, 64, True), Cache(2, 1 << 20, 64, False), Cache(1, 32 << 10, 64, False))
+    monkeypatch.setattr(calibration, "caches", lambda device: levels)
+    monkeypatch.setattr(calibration._Session, "_sweep", lambda *_: iter(()))
+    session = calibration._Session(Bench(find_device(), "float32", 4), quick=True)
+    streams = {"near": 2.3e-9, "near, brief": 0.6e-9, "L2": 0.8e-9, "L3": 2.9e-9, "MainMemory": 4.1e-9}
+    lines = {"L2": 0.5e-9, "L3": 2.4e-9, "MainMemory": 4e-9}
+    seconds = {f"stream {name}": taken for name, taken in streams.items()}
+    seconds |= {f"read {name} alone": taken / 16 for name, taken in lines.items()}
+    assert {name for name in session.probes if name.startswith("stream")} == {f"stream {name}" for name in streams}
+    monkeypatch.setattr(session, "rate", lambda name: Rate(1 / seconds[name], 0.0))
+    losses = dict(session.overlap_losses())
+    assert losses == pytest.approx({"overlap_loss_L2": 0.2 / 0.5, "overlap_loss_L3": 0.5 / 2.3, "overlap_loss_MainMemory": 0.1 / 2.3})
+
+
 def test_groups_of_work_items_go_through_one_another_s_parts() -> None:
     """A unit of a GPU has a cache of its own that would keep a group's part."""
     assert "get_num_groups" in source_of("PART", "float32", 1, 256, 128)

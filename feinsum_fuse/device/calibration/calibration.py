@@ -55,6 +55,8 @@ TIMES_WITHIN = 2
 """Times what the caches within hold that the groups of all units go through at once, where a memory beyond them is measured."""
 NEAR, NEAR_BYTES = "near", 16 << 10
 """What a stream from the nearest cache is called, and its bytes, which every first cache holds."""
+BRIEF = "near, brief"
+"""The same of one with as few multiply-adds as are done while a line comes from a unit's own cache."""
 PROBE_KINDS = ("read", "write", "copy")
 ENERGY = {"MainMemory": 20e-12, "L3": 2e-12, "L2": 1e-12, "L1": 0.5e-12, "Scratchpad": 0.5e-12, "Register": 0.05e-12, "MAC": 2e-12}
 """Joules a bit, and for one multiply-add: assumed, of the right order for today's processors (Horowitz, ISSCC 2014), never measured."""
@@ -135,7 +137,9 @@ class _Session:
         self.probes |= {f"sums {name}": probe for name, probe in sums.lengths()}
         beyond = {cache.name: self._working_set(cache) for cache in self.levels[:-1]}
         sizes = {NEAR: NEAR_BYTES, **beyond, "MainMemory": self._outside()}
-        self.probes |= {f"stream {name}": core.stream(size) for name, size in sizes.items()}
+        self.probes |= {f"stream {name}": core.stream(size, brief=name in self._own) for name, size in sizes.items()}
+        if self._own:
+            self.probes[f"stream {BRIEF}"] = core.stream(NEAR_BYTES, brief=True)
         self.probes |= self._of_units("multiply_adds_float32", self.bench.multiply_adds(1), self.bench.multiply_adds(self.groups))
         if device.double_fp_config:
             wide = Bench(device, "float64", max(1, self.bench.lanes // 2), self.bench.group)
@@ -159,6 +163,11 @@ class _Session:
         yield "strided_lines_MainMemory", self.bench.strided(outside, 1)
         for cache in self.levels:
             yield f"strided_lines_{cache.name}", self.bench.strided(self._working_set(cache), 1)
+
+    @property
+    def _own(self) -> frozenset[str]:
+        """The levels beyond the nearest that are a unit's own."""
+        return frozenset(cache.name for cache in self.levels[:-1] if not cache.shared)
 
     @property
     def counts(self) -> list[int]:
@@ -287,12 +296,12 @@ class _Session:
 
     def overlap_losses(self) -> Iterator[tuple[str, float]]:
         """Of a stream from beyond the nearest cache with multiply-adds on it, by level: the part of the shorter of fetching and computing
-        that comes on top of the longer.
+        that comes on top of the longer. Both take about as long, or it would be the difference of times many times as long as its share.
         """
-        computing = 1 / self.rate(f"stream {NEAR}").value
         vector = self.bench.lanes * self.bench.group * 4
         for name in [probe.removeprefix("stream ") for probe in self.probes if probe.startswith("stream ")]:
-            if name != NEAR:
+            if name not in {NEAR, BRIEF}:
+                computing = 1 / self.rate(f"stream {BRIEF if name in self._own else NEAR}").value
                 fetching, both = vector / self.rate(f"read {name} alone").value, 1 / self.rate(f"stream {name}").value
                 loss = (both - max(fetching, computing)) / min(fetching, computing)
                 yield f"overlap_loss_{name}", min(1.0, max(0.0, loss))

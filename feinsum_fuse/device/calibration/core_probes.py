@@ -124,6 +124,7 @@ BODIES = {
     "products": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PRODUCTS }",
     "lookahead": "VEC s = x[r & 63]; CHAIN a0 += s;",
     "stream": "for (int i = 0; i < n; ++i) { VEC v = x[i]; COLUMN }",
+    "brief_stream": "for (int i = 0; i + CHAINS / 2 <= n; i += CHAINS / 2) { TWICE }",
     "pairs": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { PAIRS }",
     "sums": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SUMS }",
     "split_loads": "for (int i = 0; i + CHAINS <= n; i += CHAINS) { SPLIT_LOADS }",
@@ -253,10 +254,12 @@ class CoreBench:
             lines = size // ROW * (length // line)
             yield name, self.bench.probe(self._core, f"probe_{kernel}", 1, lines, lines, size)
 
-    def stream(self, size: int) -> Probe:
-        """Vectors of so many bytes, one after another, each with ten multiply-adds: about as long as a line comes from memory."""
+    def stream(self, size: int, *, brief: bool = False) -> Probe:
+        """Vectors of so many bytes, one after another, each with ten multiply-adds: about as long as a line comes from memory, or from a
+        cache that units share. ``brief``: with two, as long as one comes from a unit's own cache.
+        """
         count = size // (self.bench.lanes * np.dtype(self.bench.dtype).itemsize * self.bench.group)
-        return self.bench.probe(self._core, "probe_stream", 1, count, count, size + BYTES)
+        return self.bench.probe(self._core, "probe_brief_stream" if brief else "probe_stream", 1, count, count, size + BYTES)
 
     def functions(self, bench: Bench, names: Iterable[str] = tuple(PROBES)) -> Iterator[tuple[str, Probe]]:
         """The probes of what cascades compute besides sums and products, on a bench's vectors."""
@@ -365,6 +368,7 @@ class CoreBench:
             "APART": lone.format(self._far_rows, apart),
             "MEMORY_APART": lone.format(self._memory_rows, apart),
             "COLUMN": " ".join(f"a{k} += v * p[{k * 64} + (i & 63)];" for k in chains),
+            "TWICE": " ".join(f"a{k} += x[i + {k // 2}] * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(from)": ", ".join(f"p[at + from + {k} * 256]" for k in range(lanes)),
             **_cut_pack(lanes),

@@ -71,8 +71,8 @@ def name_processor(device: cl.Device) -> bool:
     """
     if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "x86_64" not in device.version:
         return False
-    told, flags = device.version.rpartition("-")[2].strip(), instruction_sets()
-    if not flags or not (told == UNKNOWN or (told in LESSER and flags.issuperset(AVX_512.split()))):
+    told, flags = _told(device.version), instruction_sets()
+    if not flags or not told or (told in LESSER and not flags.issuperset(AVX_512.split())):
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:
@@ -85,6 +85,11 @@ def name_processor(device: cl.Device) -> bool:
     libc.strdup.restype = ctypes.c_void_p
     ctypes.c_void_p.from_address(places[0]).value = libc.strdup(variant_of(flags).encode())
     return True
+
+
+def _told(version: str) -> str:
+    """The name, if it is one to be replaced: it ends what is compiled for, and may have a dash in it as that has."""
+    return next((name for name in (UNKNOWN, *LESSER) if version.strip().endswith(f"-{name}")), "")
 
 
 def _places(memory: BinaryIO, description: int, told: bytes) -> Iterator[int]:
