@@ -419,7 +419,7 @@ class Branch:
         return self.chooser.choose(Choice.of("problems", self.name, usual, fitting))
 
     def passes(self) -> list[Node]:
-        """The loop over a group's few rows that all Einsums go through before the next ones, so that each finds them near by."""
+        """The loop over a group's few rows, or another common loop, of which all Einsums do a part, found near by, before the next."""
         given, target, lanes = (self.segment, self.rows, self.tile), self.plan.target, self.lanes
         found = (self.rows, pass_rows(*given, target)) if self._goes_in_passes(lanes) else pass_across(*given, lanes, target)
         if found is None:
