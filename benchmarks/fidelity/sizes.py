@@ -1,4 +1,4 @@
-"""The sizes of sets I to AB, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AC, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -208,6 +208,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "electrode_currents": {"N": (200, 900), "P": (40, 200), "M": (60, 300)},
         "pair_ratings": {"B": (4, 16), "I": (80, 320)},
         "spectral_colours": {"P": (8000, 40000), "L": (31, 81)},
+    },
+    2631: {
+        "variogram_sum": {"I": (200, 1000), "J": (200, 1000)},
+        "muscle_torques": {"T": (500, 4000), "M": (24, 96), "J": (6, 24)},
+        "dose_superposition": {"P": (60, 300), "T": (60, 300), "D": (6, 24)},
+        "parity_checks": {"B": (30, 120), "C": (100, 500), "E": (6, 16)},
+        "line_shapes": {"N": (6, 30), "F": (300, 1500), "L": (24, 120)},
+        "rational_patch": {"P": (40, 200), "U": (8, 32), "V": (8, 32)},
+        "column_energy": {"C": (2000, 12000), "Z": (30, 90)},
+        "preconditioned_step": {"B": (2, 8), "I": (80, 300), "J": (80, 300)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
