@@ -234,8 +234,9 @@ def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.Monkey
     assert asked == [2 * session.units * (2 << 20), 480 << 20], "beyond what the cores have for themselves"
     assert session._outside() == min(120 << 20, session._room)
     assert {name for name, probe in session.probes.items() if probe.warmed_by > 1} == {
-        *(f"{kind} L3 together" for kind in PROBE_KINDS), "read L3 alone", "stream L3"
-    }, "such a cache wants several runs until it keeps what it can"
+        *(f"{kind} {level} together" for kind in PROBE_KINDS for level in ("L3", "L2")),
+        *("read L3 alone", "stream L3", "read L2 alone", "write L2 alone", "copy L2 alone", "stream L2"),
+    }, "a cache beyond the nearest wants several runs until it keeps what it can"
     sample_in_turns(session.probes.values(), 0.1)
     arch = session.spec().arch
     assert arch is not None and arch.component("L3").size == 8.0 * (60 << 20)

@@ -152,7 +152,7 @@ class _Session:
             if self.levels and self.levels[0].shared:
                 again = between_runs.probes(self.bench, self.levels[0].size, self._outside(), self.groups)
                 self.probes |= {f"again {name}": probe for name, probe in again}
-        for name in [cache.name for cache in self.levels if cache.shared]:
+        for name in [cache.name for cache in self.levels[:-1]]:
             for probe in (probe for what, probe in self.probes.items() if name in what.replace("_", " ").split()):
                 probe.warmed_by = MANY_RUNS
 

@@ -153,7 +153,7 @@ class Probe:
     between: Probe | None = None
     """What fills the caches with data of its own before each sample; one repeat then warms them up, as in a measurement."""
     warmed_by: int = 1
-    """Repeats before each sample, which bring back what other probes drove out of the caches: a last cache may want several of them."""
+    """Repeats before each sample, which bring back what other probes drove out of the caches: those beyond the nearest may want several."""
     seconds: list[float] = field(default_factory=list)
 
     def lengthen(self) -> bool:
