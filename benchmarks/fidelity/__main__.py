@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot; figures: begin no workload after so many")
     parser.add_argument("--anew", action="store_true", help="figures: forget what is kept, which the model of another day may have said")
+    parser.add_argument("--every", type=int, default=1, help="residuals, processors: every so manieth mapping of a workload")
     parser.add_argument("--awake", action="store_true", help="slot: keep virtual processors from being halted")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
@@ -55,7 +56,7 @@ def main() -> None:
     if given.verb == "residuals":
         from . import residuals
 
-        print(residuals.report(every))
+        print(residuals.report(every, given.every))
         return
     if given.verb == "figures":
         from . import figures
@@ -67,7 +68,7 @@ def main() -> None:
     if given.verb == "processors":
         from . import residuals
 
-        print(residuals.across([Device(folder.name) for folder in sorted(DATA.iterdir())]))
+        print(residuals.across([Device(folder.name) for folder in sorted(DATA.iterdir())], given.every))
         return
     from .measuring import draw, prepare, slot
 

@@ -188,13 +188,15 @@ DRAWN_BY_SUBJECT_ON_ANOTHER_XEON = (
 spreading of opinions, electrochemistry, ratings of players and the science of colours have them, sizes drawn; judged once on PoCL on
 another Xeon, on which the workloads that the model was developed on were looked at before, looked at since. Their mappings are chosen as
 set I's were."""
-NOT_LOOKED_AT = (
+DRAWN_BY_SUBJECT_ON_ZEN_4_SINCE = (
     *("variogram_sum", "muscle_torques", "dose_superposition", "parity_checks"),
     *("line_shapes", "rational_patch", "column_energy", "preconditioned_step"),
 )
 """Workloads AC: of kinds that are in none of the others, as geostatistics, biomechanics, the study of drugs, decoding of parity checks,
-spectroscopy, design of surfaces, meteorology and optimisation of second order have them, sizes drawn; for both runtimes on the Zen 4 of
-sets Y and Z. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+spectroscopy, design of surfaces, meteorology and optimisation of second order have them, sizes drawn; judged once on both runtimes on the
+Zen 4 of sets Y and Z, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads AD, which nobody has drawn yet: no interval is made of them, and the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -224,9 +226,10 @@ SETS = {
     "workloads of eight subjects on a Zen 4 at last": DRAWN_BY_SUBJECT_ON_ZEN_4_LAST,
     "workloads of eight subjects on a Xeon": DRAWN_BY_SUBJECT_ON_A_XEON,
     "workloads of eight subjects on another Xeon": DRAWN_BY_SUBJECT_ON_ANOTHER_XEON,
+    "workloads of eight subjects on a Zen 4 since": DRAWN_BY_SUBJECT_ON_ZEN_4_SINCE,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""

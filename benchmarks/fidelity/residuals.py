@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 import statistics
 from bisect import bisect_left
 from collections import Counter
@@ -52,14 +53,20 @@ class Residual:
         return low <= self.ratio and self.ratio / (1 + self.noise) <= high
 
 
-def residuals(device: Device, cases: Sequence[str] = KNOWN) -> list[Residual]:
-    """Of all mappings of these workloads that were measured on a processor."""
+def residuals(device: Device, cases: Sequence[str] = KNOWN, every: int = 1) -> list[Residual]:
+    """Of the mappings of these workloads that were measured on a processor: all, or every so manieth of each."""
     found: list[Residual] = []
     for case in cases:
         samples = device.samples(case)
         specs = device.mapped(case) if samples else []
-        found += _of((device.name, case), device.fused, ((specs[number], runs) for number, runs in samples.items()))
+        found += _of((device.name, case), device.fused, [(specs[number], samples[number]) for number in sorted(samples)[::every]])
     return found
+
+
+def _of_all(devices: Sequence[Device], cases: Sequence[str], every: int) -> list[list[Residual]]:
+    """Those of each of these folders, by as many processes as there are processors."""
+    with multiprocessing.Pool() as pool:
+        return pool.starmap(residuals, [(device, cases, every) for device in devices], chunksize=1)
 
 
 def _of(workload: tuple[str, str], fused: bool, pairs: Iterable[tuple[Spec, list[float]]]) -> Iterator[Residual]:
@@ -141,17 +148,25 @@ def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, 
     return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
 
 
-def across(devices: Sequence[Device]) -> str:
+def across(devices: Sequence[Device], each: int = 1) -> str:
     """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged.
 
-    Another runtime counts as another processor, and what no interval is made of yet is held against them, too.
+    First another runtime counts as another processor, then both runtimes on one as one. What no interval is made of yet is held against
+    them, too.
     """
-    every: dict[str, list[Residual]] = {}
-    for device in devices:
-        every.setdefault(device.processor, []).extend(residuals(device, (*KNOWN, *NOT_LOOKED_AT)))
+    found = list(zip(devices, _of_all(devices, (*KNOWN, *NOT_LOOKED_AT), each), strict=True))
+    runtimes: dict[str, list[Residual]] = {}
+    processors: dict[str, list[Residual]] = {}
+    for device, some in found:
+        runtimes.setdefault(device.processor, []).extend(some)
+        processors.setdefault(device.processor.removesuffix("_intel"), []).extend(some)
+    return "\n\n".join(_left_out(title, every) for title, every in (("runtime left out", runtimes), ("processor left out", processors)))
+
+
+def _left_out(title: str, every: dict[str, list[Residual]]) -> str:
     rows = []
     for name, own in every.items():
-        others = known_well(one for other, found in every.items() if other != name for one in found)
+        others = known_well(one for other, some in every.items() if other != name for one in some)
         bounds = intervals(others, best_tail(others))
         judged = [(one, bounds[one.kind]) for one in own if one.kind in bounds]
         if judged:
@@ -159,7 +174,7 @@ def across(devices: Sequence[Device]) -> str:
             width = statistics.median((high - low) / 2 for _, (low, high) in judged)
             ratio = statistics.median(one.ratio for one, _ in judged)
             rows.append((name, str(len(judged)), f"{ratio:.2f}", f"{inside:.0%}", f"{width:.0%}"))
-    return table(("processor left out", "mappings", "measured over predicted", "held", "either way"), rows, numbers=4)
+    return table((title, "mappings", "measured over predicted", "held", "either way"), rows, numbers=4)
 
 
 def part_held(some: Iterable[Held]) -> float:
@@ -175,12 +190,12 @@ def best_tail(found: Sequence[Residual]) -> float:
     return TAILS[max(0, first - 1)]
 
 
-def report(devices: Sequence[Device]) -> str:
+def report(devices: Sequence[Device], every: int = 1) -> str:
     """The table of the model; each workload, and each set, with what intervals from the other workloads hold of it.
 
     The tail is the one figure that all workloads have chosen together.
     """
-    found = [one for device in devices for one in residuals(device)]
+    found = [one for some in _of_all(devices, KNOWN, every) for one in some]
     tail, sure = best_tail(found), known_well(found)
     rows = []
     for kind, (low, high) in intervals(sure, tail).items():

@@ -114,6 +114,8 @@ more, as much for each load and store whether arithmetic, loads or stores bound 
 
 DIVISION = "div"
 """What a division is called beside the functions of maps, in ``arch.variables``, too."""
+EXP_DIVIDED = "exp_divided"
+"""What a number over an exponential is called, in ``arch.variables``: how much of a quotient a function hides that it waits for."""
 BOTH_TURNS = "sin_cos"
 """What the sine and the cosine of one argument are called together, in ``arch.variables``, too: compilers may do once what they share."""
 OF_ZERO = "_of_zero"

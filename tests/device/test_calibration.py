@@ -68,7 +68,8 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     assert variables["line_bytes"] == caches(find_device())[-1].line
     assert 1e-10 < variables["multiply_add_latency_seconds"] < 1e-6
     operations = ["load", "store", "pack", "memory_chain", "vector_memory_chain", "vector_memory_update"]
-    operations += ["exp_vector", "exp_half_vector", "max_scalar", "max_chain_vector", "mixed_addition", "addition_latency", "split_load"]
+    operations += ["exp_vector", "exp_half_vector", "exp_divided_vector", "exp_divided_half_vector", "max_scalar", "max_chain_vector"]
+    operations += ["mixed_addition", "addition_latency", "split_load"]
     operations += ["split_store", "narrow_store", "narrow_load", "narrow_multiply_add", "crowded_line", "crowded_set_line"]
     operations += ["scattered", "forwarded", "issue", "short_copy"]
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)

@@ -79,6 +79,22 @@ def test_what_sine_and_cosine_of_one_argument_share_is_done_once_where_a_probe_s
     assert seconds(apart, **one, sin_cos_vector_seconds=1.25e-6) == pytest.approx(2 * seconds(again, **one), rel=0.01)
 
 
+def test_a_quotient_of_a_function_hides_no_more_than_a_probe_says() -> None:
+    """Of 6 and 4 us half of the shorter is hidden where a number over an exponential takes 8; of half vectors nothing is."""
+    one = {"exp_vector_seconds": 6e-6, "div_vector_seconds": 4e-6, "exp_half_vector_seconds": 3e-6, "div_half_vector_seconds": 2e-6}
+    spec = elementwise("1 / exp(A[m, n])")
+    hidden = seconds(spec, **one, launch_seconds=1e-12)
+    assert seconds(spec, **one, launch_seconds=1e-12, exp_divided_vector_seconds=8e-6) == pytest.approx(8 / 6 * hidden, rel=0.01)
+    assert seconds(spec, **one, launch_seconds=1e-12, exp_divided_half_vector_seconds=5e-6) == pytest.approx(hidden, rel=0.01)
+    assert seconds(spec, **one, launch_seconds=1e-12, exp_divided_vector_seconds=2e-5) == pytest.approx(10 / 6 * hidden, rel=0.01)
+    plain = elementwise("1 / A[m, n]")
+    assert seconds(plain, **one, exp_divided_vector_seconds=8e-6) == seconds(plain, **one), "no function is there"
+    machine = Machine.of(with_variables(spec, **one, exp_divided_vector_seconds=8e-6, exp_divided_half_vector_seconds=5e-6))
+    assert machine is not None
+    assert machine.division_loss(machine.lanes) == pytest.approx(0.5)
+    assert machine.division_loss(machine.lanes // 2) == pytest.approx(1.0)
+
+
 def test_what_clears_a_bit_is_an_operation_as_any_other() -> None:
     """The absolute value is done beside others, and not on top of them as a function is: here by the ports of multiply-adds."""
     plain, absolute, twice = (elementwise(v) for v in ("A[m, n] + 2", "abs(A[m, n] + 2)", "3 * (A[m, n] + 2)"))

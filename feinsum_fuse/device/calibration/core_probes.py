@@ -20,6 +20,7 @@ from ...model.processor import (
     CROWDED_SETS,
     DIVISION,
     ENTRY_OPERATIONS,
+    EXP_DIVIDED,
     FIGURES,
     OF_ZERO,
     SHORT_COPY,
@@ -223,10 +224,12 @@ class CoreBench:
         yield from ((f"{name}_vector", probe) for name, probe in whole)
         yield from ((f"{name}_vector", probe) for name, probe in self.functions(self.bench, WITH_ZERO))
         yield f"{BOTH_TURNS}_vector", self.bench.probe(self._functions(self.bench), f"probe_{BOTH_TURNS}", 1, 1, CALLS, BYTES)
+        yield f"{EXP_DIVIDED}_vector", self._exp_divided(self.bench)
         if self.halves is not None:
             halved = (*self.functions(self.halves), *self.chains(self.halves, (*CHAINED, *running)))
             yield from ((f"{name}_half_vector", probe) for name, probe in halved)
             yield from ((f"{name}_half_vector", probe) for name, probe in self.functions(self.halves, WITH_ZERO))
+            yield f"{EXP_DIVIDED}_half_vector", self._exp_divided(self.halves)
         yield from ((f"{name}_scalar", probe) for name, probe in self.functions(self.scalars, CHAINED))
         yield from ((f"{name}_scalar", probe) for name, probe in self.chains(self.scalars))
         for name in LONELY:
@@ -267,6 +270,10 @@ class CoreBench:
         for name in names:
             n, work = (MAPPED, MAPPED) if name in MAPS else (1, CALLS)
             yield name, bench.probe(functions, f"probe_{name}", 1, n, work, BYTES)
+
+    def _exp_divided(self, bench: Bench) -> Probe:
+        """A number over an exponential, in such a map."""
+        return bench.probe(self._functions(bench), f"probe_{EXP_DIVIDED}", 1, MAPPED, MAPPED, BYTES)
 
     def chains(self, bench: Bench, names: Iterable[str] = tuple(PROBES)) -> Iterator[tuple[str, Probe]]:
         """The same where each call waits for the one before, for some of the functions."""
@@ -382,8 +389,9 @@ class CoreBench:
         calls = {
             name: " ".join(f"a{k} = {probe.format(f'a{k}', call=names.get(name))};" for k in range(CALLS)) for name, probe in PROBES.items()
         }
-        for name in MAPS:
-            calls[name] = f"for (int i = 0; i < n; ++i) {{ y[i] = {PROBES[name].format('x[i]', call=names.get(name))}; }}"
+        maps = {name: PROBES[name].format("x[i]", call=names.get(name)) for name in MAPS}
+        maps[EXP_DIVIDED] = PROBES[DIVISION].format(maps["exp"])
+        calls |= {name: f"for (int i = 0; i < n; ++i) {{ y[i] = {value}; }}" for name, value in maps.items()}
         calls[BOTH_TURNS] = " ".join(f"a{k} = {BOTH_TURNED.format(f'a{k}', **names)};" for k in range(CALLS))
         for name in CHAINED:
             calls[name + OF_ZERO] = " ".join(f"a{k} = {ZERO.format(f'a{k}', call=names[name])};" for k in range(CALLS))

@@ -24,6 +24,7 @@ from ..processor import (
     CALL_CYCLES,
     DIVISION,
     DIVISION_CYCLES,
+    EXP_DIVIDED,
     LOST_BETWEEN_RUNS,
     MANY_RUNS,
     OF_ZERO,
@@ -247,6 +248,13 @@ class Machine:
         """Seconds of one call on a scalar where other operations are done beside it: what a loop loads and stores is none of it."""
         each = self.function(name, 1)
         return min(each, self.variable(f"{self._priced(name)[0]}_scalar_seconds", each))
+
+    def division_loss(self, lanes: int) -> float:
+        """The part of the shorter of functions and quotients, or roots, on vectors or half vectors, that the longer does not hide."""
+        call, quotient = self.function("exp", lanes), self.function(DIVISION, lanes)
+        name = f"{EXP_DIVIDED}_half_vector_seconds" if lanes <= self.lanes // 2 else f"{EXP_DIVIDED}_vector_seconds"
+        longer, shorter = max(call, quotient), min(call, quotient)
+        return min(1.0, max(0.0, (self.variable(name, longer) - longer) / shorter)) if shorter else 0.0
 
     def chain(self, name: str, lanes: int) -> float:
         """Seconds of one call of a function that waits for the one before: at least those of one that waits for none."""

@@ -100,7 +100,8 @@ class Straight:
             self._scattered * second("scattered"),
         ]
         delayed = max(ports) + (self.loads + self.stores) * second("access")
-        working = max(delayed + self.functions, self._counts.dividing, self._counts.looped)
+        computing, loss = delayed + self.functions, self.machine.division_loss(self.lanes) if self.functions else 0.0
+        working = max(computing, self._counts.dividing, self._counts.looped) + loss * min(computing, self._counts.dividing)
         return math.hypot(working, self._waiting_calls)
 
     @kept_property
