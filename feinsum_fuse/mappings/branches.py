@@ -306,7 +306,9 @@ class Branch:
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         whole = [n for n in parts if n % self.plan.width == 0]
         if tile % self.plan.width or not self._in_vectors(rows, lanes):
-            found = min(parts, key=longest)
+            found, alike = min(parts, key=longest), [-(-extent // groups) for groups in range(-(-extent // tile), 2 * extent // tile)]
+            even = min((n for n in alike if n >= least), key=longest, default=found)
+            found = even if longest(found) > UNEVEN * longest(even) else found
         elif not self._in_vectors(rows, lanes, UNEVEN - 1) and min(map(longest, whole)) > DEARER * min(map(longest, parts)):
             found = min(parts, key=longest)  # little is turned, so that it may be so for parts of vectors
         else:

@@ -379,6 +379,8 @@ def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
         (32, 2, (32, 256), 16),
         (40, 2, (32, 256), 10),  # two and two groups; of 16, 16 and 8 rows one core would get two
         (40, 1, (32, 256), 16),
+        (146, 2, (32, 256), 15),  # five of ten groups are handed to one core at first: 75 rows, where of 16 rows they are 80, of 14 more
+        (146, 2, (1, 1), 12),  # one by one: 74 rows
         (4000, 2, (32, 256), 256),
     ],
 )
