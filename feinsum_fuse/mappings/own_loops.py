@@ -19,8 +19,13 @@ from .register_tiles import RegisterTile, SharedTile
 
 FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
-REUSE = 4
-"""A copy pays if what is copied is used by this many register tiles."""
+REUSE = 1.5
+"""A copy of vectors that lie far apart pays if so many register tiles use it for each row that they have, those of ``USUAL_VECTORS``: it is
+a load and a store for each vector, and the more rows use one the longer it may take to come from a core's own cache. 64 rows pay with 16
+registers, not with 32: there perceptrons on PoCL take 0.95 of their time without (Zen 4)."""
+USUAL_VECTORS = 3
+CROSSED = 8
+"""The same of vectors that lie in two lines each, in rows that are used once for each sum that a register tile holds."""
 CORE = 4
 """Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
 STREAMS = 8
@@ -280,7 +285,7 @@ class OwnLoops:
         if second is None or self.lane is None:
             return ()
         written, uses = self.branch.segment.written, self.tiles[second]
-        often = self.components.on_items or uses >= REUSE * self.registers.accumulators // 2
+        often = self.components.on_items or uses >= REUSE * (self.registers.accumulators // USUAL_VECTORS) ** 2
         again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
         far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
         # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
@@ -316,7 +321,7 @@ class OwnLoops:
         copy, which stays in the nearest cache where no other Einsum goes through it.
         """
         target = self.branch.plan.target
-        if len(self.branch.segment.einsums) > 1 or uses < 2 * REUSE * self.registers.accumulators:
+        if len(self.branch.segment.einsums) > 1 or uses < CROSSED * self.registers.accumulators:
             return False
         if self.components.on_items or self.lane is None or not is_contiguous(access, self.lane) or access.indices[-1].bare is None:
             return False

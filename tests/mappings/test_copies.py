@@ -101,3 +101,16 @@ def test_a_tile_beyond_local_memory_costs_no_lanes() -> None:
 def test_rows_across_lines_are_copied_where_many_register_tiles_use_them(sizes: dict[str, int], vector_bytes: int, is_copied: bool) -> None:
     target = replace(ANY_DEVICE, vector_bytes=vector_bytes, vector_registers=32)
     assert ("Scratchpad holds B" in str(default_mapping(product(**sizes), target=target))) is is_copied
+
+
+@pytest.mark.parametrize(("vector_bytes", "registers", "copied"), [(32, 16, ("V",)), (64, 32, ())])
+def test_more_rows_of_a_register_tile_use_a_vector_while_it_comes_from_a_farther_cache(
+    vector_bytes: int, registers: int, copied: tuple[str, ...]
+) -> None:
+    """Of 64 rows 16 register tiles of 4 pay for a copy, 8 of 8 do not."""
+    lines = ["H[m, f] = X[m, a] * V[a, f]", "G[m, f] = gelu(H[m, f])", "Y[m, b] = G[m, f] * W[f, b]"]
+    target = replace(ANY_DEVICE, vector_bytes=vector_bytes, vector_registers=registers, units=2)
+    cascade = ff.cascade(lines, sizes={"M": 2048, "A": 192, "F": 512, "B": 192})
+    found = {choice.name: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
+    assert found["tile of H+G+Y"] == 64
+    assert found["copied of H"] == copied
