@@ -28,8 +28,8 @@ from pathlib import Path
 import pyopencl as cl
 
 from feinsum_fuse.codegen.executable import Executable
-from feinsum_fuse.device.calibration.device_file import default_file, known_device
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device
+from feinsum_fuse.device.calibration.device_file import known_device
+from feinsum_fuse.device.catalogue import DeviceInfo, default_file, find_device
 from feinsum_fuse.device.runtime.isolation import compiled
 from feinsum_fuse.device.timing.timing import time_together
 from feinsum_fuse.errors import DeviceError

@@ -20,8 +20,8 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Measure bandwidths, arithmetic and launch cost of a device; write an architecture file with its opencl key."""
-    from ..device.calibration.device_file import calibrated, default_file
-    from ..device.catalogue import find_device
+    from ..device.calibration.device_file import calibrated
+    from ..device.catalogue import default_file, find_device
 
     chosen = find_device(device)
     file = output or default_file(chosen)

@@ -186,8 +186,8 @@ def with_dtypes(spec: Spec, dtypes: Mapping[str, str] | None) -> Spec:
 
 def device_file(device: str | cl.Device | None, *, measure_now: bool = False) -> Path:
     """The architecture file of a device; it is measured if that was never done, or if ``measure_now``."""
-    from ..device.calibration.device_file import calibrated, default_file
-    from ..device.catalogue import find_device
+    from ..device.calibration.device_file import calibrated
+    from ..device.catalogue import default_file, find_device
 
     chosen = find_device(device) if device is None or isinstance(device, str) else device
     file = default_file(chosen)

@@ -24,8 +24,7 @@ from ..archive.tables.place import text_of
 from ..cascades.cascade import Cascade
 from ..cascades.joining import shapes_before
 from ..cascades.reading.reader import cascade as cascade_of
-from ..device.calibration.device_file import default_file
-from ..device.catalogue import target
+from ..device.catalogue import default_file, target
 from ..device.program.building import lowered
 from ..device.program.origin import ChosenBy, Origin
 from ..device.program.program import Program

@@ -7,8 +7,11 @@ import mmap
 import os
 import re
 import resource
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+import platformdirs
 import pyopencl as cl
 
 from ..arguments import described
@@ -16,7 +19,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
-from .calibration.caches import own_caches
+from .calibration.caches import LAST_CACHE, own_caches, shared_cache
 from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
@@ -164,6 +167,7 @@ def target(device: cl.Device) -> Target:
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         nearest_cache_bytes=nearest,
         core_cache_bytes=own,
+        last_cache_bytes=0 if is_gpu else _last_cache(device),
         page_bytes=mmap.PAGESIZE,
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
@@ -171,6 +175,23 @@ def target(device: cl.Device) -> Target:
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
     )
+
+
+def default_file(device: cl.Device) -> Path:
+    """The device file that is used where nobody gives an architecture."""
+    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{DeviceInfo.of(device).slug}.yaml"
+
+
+def _last_cache(device: cl.Device) -> int:
+    """Bytes of the last cache: of a guest of a virtual machine, which is told of all of its host's, what a calibration found that it gets.
+
+    That is looked up in the text of the device file, since a target is asked for where no reader of YAML is loaded.
+    """
+    told = shared_cache(device)
+    with suppress(OSError, ValueError):
+        if found := re.search(rf"^ +{LAST_CACHE}: ([0-9.e+]+)$", default_file(device).read_text(), re.MULTILINE):
+            return min(told, int(float(found[1])))
+    return told
 
 
 def items_in_step(device: cl.Device) -> int:

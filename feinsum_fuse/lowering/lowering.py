@@ -50,6 +50,7 @@ from .implied_steps import (
 )
 from .lines_ahead import asked_ahead
 from .starting_point import Unscheduled, unscheduled
+from .streamed_stores import streamed
 
 CUTS = 1024
 """Einsums whose loops were cut that are kept: two mappings of a search differ in a few decisions, and cut most Einsums alike."""
@@ -178,6 +179,7 @@ class Lowering:
         made.add([*unrolled(made.nest)])
         made.add([*tensorized(made.nest, target)])
         made.add([*asked_ahead(made.nest, target)])
+        made.add([*streamed(made.nest, target)])
         check_limits(made.nest, target.limits)
         return Schedule.leading_to(made.nest, self.start.kernel, tuple(made.steps))
 

@@ -16,8 +16,8 @@ from ..archive.tables.address import Url
 from ..cascades.cascade import Cascade
 from ..cascades.matching.match import Match
 from ..cascades.matching.replacement import rewritten_match
-from ..device.calibration.device_file import default_file, known_device
-from ..device.catalogue import DeviceInfo, find_device, target_of
+from ..device.calibration.device_file import known_device
+from ..device.catalogue import DeviceInfo, default_file, find_device, target_of
 from ..errors import Error
 from ..mappings.default_mapping import default_schedule
 from ..mappings.forms.suited import suited

@@ -80,6 +80,8 @@ class Statement:
     later: tuple[str, ...] = ()
     ahead: constantdict[str, AskedAhead] = _NOT_AHEAD
     """Array -> how far ahead of what is read of it memory is asked."""
+    streamed: int = 0
+    """Vectors go to memory past the caches where they start at a multiple of so many bytes; 0: none does."""
 
     def __init__(
         self,
@@ -94,12 +96,13 @@ class Statement:
         first: tuple[str, ...] = (),
         later: tuple[str, ...] = (),
         ahead: constantdict[str, AskedAhead] = _NOT_AHEAD,
+        streamed: int = 0,
     ) -> None:
         # Written out, as for places.
         own = self.__dict__
         own["einsum"], own["role"], own["target"], own["value"] = einsum, role, target, value
         own["operands"], own["values"], own["reduce"], own["guards"] = operands, values, reduce, guards
-        own["first"], own["later"], own["ahead"] = first, later, ahead
+        own["first"], own["later"], own["ahead"], own["streamed"] = first, later, ahead, streamed
 
     @kept_property
     def sources(self) -> frozenset[str]:
@@ -135,6 +138,7 @@ class Statement:
             loops(self.first),
             loops(self.later),
             self.ahead,
+            self.streamed,
         )
 
     def __getstate__(self) -> dict[str, object]:
@@ -156,6 +160,7 @@ class Statement:
         conditions += [f"not first of {', '.join(self.later)}"] if self.later else []
         suffix = f"  if {' and '.join(conditions)}" if conditions else ""
         suffix += "".join(f"  # {source} {ahead.distance} bytes ahead" for source, ahead in self.ahead.items())
+        suffix += f"  # past the caches at multiples of {self.streamed} bytes" if self.streamed else ""
         return f"{self.target} {sign} {value}{suffix}"
 
 

@@ -109,6 +109,8 @@ class Target:
     """Of a core's first data cache."""
     core_cache_bytes: int = 1 << 20
     """Of the largest cache that a core has for itself."""
+    last_cache_bytes: int = 0
+    """Of the largest cache, which all cores share; 0 where there is none."""
     page_bytes: int = 4096
     """Of a page of memory, as the system hands it out."""
     pages_ahead: int = 0

@@ -16,8 +16,7 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive import Fact, Fit, export_facts, import_facts
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.compilation import selection
-from feinsum_fuse.device.calibration.device_file import default_file
-from feinsum_fuse.device.catalogue import find_device
+from feinsum_fuse.device.catalogue import default_file, find_device
 from feinsum_fuse.device.program.building import PLAIN, build
 from feinsum_fuse.device.program.origin import ChosenBy
 from feinsum_fuse.device.program.program import Program

@@ -95,6 +95,12 @@ def test_functions_are_probed_on_every_device(device: cl.Device, lanes: int) -> 
         assert probe.sample() > 0, name
 
 
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.platform.name.split()[0])
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_stores_past_the_caches_are_probed_on_every_device(device: cl.Device, lanes: int) -> None:
+    assert Bench(device, "float32", lanes).streamed(1 << 20, 2).sample() > 0
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64" or not any(map(shutil.which, DISASSEMBLERS)), reason="machine code cannot be read here")
 def test_lanes_are_filled_without_an_address_for_each() -> None:
     """As in kernels, where they lie at known distances from one place: Intel's compiler once computed a place for every other one."""

@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device import catalogue
-from feinsum_fuse.device.calibration.caches import caches
+from feinsum_fuse.device.calibration.caches import LAST_CACHE, caches, shared_cache
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
 from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
@@ -33,6 +33,21 @@ def test_targets_have_the_caches_and_cores_that_there_are() -> None:
     found, own = catalogue.target(device), [cache.size for cache in caches(device) if not cache.shared]
     assert found.units == DeviceInfo.of(device).units
     assert not own or (found.nearest_cache_bytes, found.core_cache_bytes) == (own[-1], max(own))
+
+
+def test_of_the_last_cache_counts_what_a_calibration_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest of a virtual machine is told of all of its host's cache."""
+    device, file = find_device(), tmp_path / "device.yaml"
+    monkeypatch.setattr(catalogue, "default_file", lambda device: file)
+    told = shared_cache(device)
+    assert catalogue.target(device).last_cache_bytes == told
+    texts = {"{}": told, f"arch:\n  variables:\n    {LAST_CACHE}: 4096.0\n": min(told, 4096)}
+    texts |= {f"    {LAST_CACHE}: {wrong}": told for wrong in ("1e+99", "e")}
+    for text, share in texts.items():
+        file.write_text(text)
+        assert catalogue.target(device).last_cache_bytes == share
+    file.write_bytes(b"\xff\xfe")
+    assert catalogue.target(device).last_cache_bytes == told
 
 
 def test_unknown_device_lists_what_exists() -> None:

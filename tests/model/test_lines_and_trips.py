@@ -21,10 +21,11 @@ from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, in_registers, split
-from feinsum_fuse.model.kernel.kernel_time import kernel_time, nest_time, seconds_a_line
+from feinsum_fuse.model.kernel.kernel_time import floor_lines, kernel_time, nest_time, seconds_a_line, streamed
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.loop_trips import average_trips
+from feinsum_fuse.schedule.target import ANY_DEVICE
 from feinsum_fuse.schedule.tree.nest import For, Nest
 from feinsum_fuse.tuning.candidate import Preferred
 from tests.model.test_each_term import elementwise, far_sums, mapped
@@ -70,6 +71,22 @@ def test_lines_that_nobody_foresaw_take_a_core_longer() -> None:
     alone, foreseen = Fetched(1.0, 64, False, Walk(1.0)), Fetched(1.0, 64, False, Walk())
     assert seconds_a_line(machine, shared, alone) == machine.seconds("lone_line") > seconds_a_line(machine, shared, foreseen)
     assert seconds_a_line(machine, own, alone) == seconds_a_line(machine, own, foreseen)
+
+
+def test_lines_that_go_past_the_caches_are_written_once_and_take_no_room() -> None:
+    spec = elementwise("2 * A[m, n]", 2048, 2048)
+    target = dataclasses.replace(ANY_DEVICE, last_cache_bytes=1 << 20)
+    past, through = (lower(spec, target=one).nest(unscheduled(spec).kernel) for one in (target, ANY_DEVICE))
+    slow = machine_of(with_variables(spec, streamed_line_seconds=1e-7))
+    lines = 2048 * 2048 * 4 / 64
+    assert streamed(past, slow, past.body) and not streamed(through, slow, through.body)
+    (found,) = nest_time(past, slow).parts
+    assert found.lines["Main"] - lines == pytest.approx(LineTraffic(past, slow, frozenset()).regions(past.body)["A"].lines)
+    assert "Z" not in LineTraffic(past, slow, frozenset()).regions(past.body)
+    assert found.memory["Main"] > lines * 1e-7
+    usual = machine_of(spec)  # calibrated before there was a probe: as any line that is written
+    assert nest_time(past, usual).seconds == pytest.approx(nest_time(through, usual).seconds, rel=0.2)
+    assert floor_lines(past, usual) == floor_lines(through, usual)
 
 
 def test_lines_of_rows_that_meet_in_few_sets_come_one_after_another() -> None:

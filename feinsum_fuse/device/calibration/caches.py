@@ -13,6 +13,8 @@ from ...schedule.target import Target
 SHOWS = 1.25
 """Times as fast as memory a cache is at least: below, what is measured may be noise."""
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
+LAST_CACHE = "last_cache_bytes"
+"""The cache that all units share, in ``arch.variables``: as many bytes of it as this machine gets."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ def own_caches(device: cl.Device) -> tuple[int, int] | None:
     """Bytes of a core's first data cache, and of the largest that it has for itself; ``None`` where nobody says."""
     sizes = [cache.size for cache in caches(device) if not cache.shared and cache.size]
     return (sizes[-1], max(sizes)) if sizes else None
+
+
+def shared_cache(device: cl.Device) -> int:
+    """Bytes of the largest cache that cores share; 0 where nobody tells of one."""
+    return max([cache.size for cache in caches(device) if cache.shared], default=0)
 
 
 def line_bytes(device: cl.Device) -> int:

@@ -22,7 +22,7 @@ from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from . import between_runs, foresight, sum_probes
-from .caches import Cache, caches, held_bytes, share_of
+from .caches import LAST_CACHE, Cache, caches, held_bytes, share_of
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
 from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
@@ -146,6 +146,9 @@ class _Session:
             self.probes |= self._of_units("multiply_adds_float64", wide.multiply_adds(1), wide.multiply_adds(self.groups))
         if not self.quick:
             self.probes |= dict(self._in_core()) | {f"core {name}": probe for name, probe in sums.calls()}
+        if not self.quick and self.bench.group == 1 and self.bench.lanes > 1:
+            apart = self._apart(self._outside(), beyond=max([0, *map(self._all, self.levels)]))
+            self.probes["streamed"] = self.bench.streamed(self._outside() // apart, apart)
         if not self.quick and device.type & cl.device_type.CPU:
             ahead = ForesightBench(self.bench, self._outside())
             self.probes |= {f"ahead {name}": probe for name, probe in ahead.probes()}
@@ -354,6 +357,10 @@ class _Session:
         result |= dict(self.overlap_losses())
         result["lookahead_operations"] = self.lookahead_operations()
         result |= sum_probes.figures(lambda name: 1 / self.rate(f"sums {name}").value, result)
+        if self.bench.group == 1 and self.levels and self.levels[0].shared:
+            result[LAST_CACHE] = self.levels[0].size
+        if "streamed" in self.probes:
+            result["streamed_line_seconds"] = self.bench.line * self.units / self.rate("streamed").value
         if any(name.startswith("ahead ") for name in self.probes):
             result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value, self.bench.line)
         if any(name.startswith("again ") for name in self.probes):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import platformdirs
 import pyopencl as cl
 
 from ...errors import DeviceError
@@ -16,13 +15,8 @@ from ...formats.writing.writer import arch_data, opencl_data
 from ...formats.writing.yaml_text import yaml_text
 from ...progress import Hook
 from ...whole_file import replacing
-from ..catalogue import DeviceInfo
+from ..catalogue import DeviceInfo, default_file
 from .calibration import calibrate
-
-
-def default_file(device: cl.Device) -> Path:
-    """The device file that is used where nobody gives an architecture."""
-    return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{DeviceInfo.of(device).slug}.yaml"
 
 
 def known_device(device: cl.Device, progress: Hook | None = None) -> Spec:

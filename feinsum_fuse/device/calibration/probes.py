@@ -13,6 +13,8 @@ import numpy as np
 import pyopencl as cl
 
 from ...codegen.executable import Executable
+from ...schedule.kernel.definitions import definitions
+from ...schedule.kernel.operations import STREAMED_BYTES, VectorOperation, Verb
 from ..catalogue import target
 from ..runtime.host_memory import LARGE_BYTES, put_on_large_pages
 from ..runtime.kernel_wait import OffWorkersCores
@@ -98,6 +100,19 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void probe_nothing(__global VEC const *restrict x, __global VEC *restrict y, int n, int repeats)
 {
     if (n < 0) y[get_global_id(0)] = 0;
+}
+"""
+
+_STREAMED = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void probe_streamed(__global VEC const *restrict x, __global REAL *restrict y, int n, int repeats)
+{
+    VEC v = x[get_local_id(0)];
+    for (int r = 0; r < repeats; ++r) {
+        size_t start = PART * (size_t) n * GROUP + get_local_id(0);
+        for (int i = 0; i < n; ++i)
+            STORE(y[(start + i * GROUP) * (sizeof(VEC) / sizeof(REAL))], v + (REAL) r);
+    }
 }
 """
 
@@ -302,6 +317,19 @@ class Bench:
         n = max(4, working_set // halves // self._step // 4 * 4)
         moved = halves * n * self._step * groups
         return self._probe(f"probe_{kind}", groups, n, moved, moved // halves)
+
+    def streamed(self, working_set: int, groups: int) -> Probe:
+        """Bytes written past the caches as kernels do it, while each group goes through ``working_set`` bytes again and again.
+
+        Its vectors are whole lines, or follow one another.
+        """
+        element = {"float32": "float", "float64": "double"}[self.dtype]
+        store = VectorOperation(Verb.STORE, element, self.lanes, spaces=("global",), streamed=STREAMED_BYTES)
+        written = [text for _, text in sorted(definitions(store, target(self.device).quirks))]
+        loaded = self._loaded("\n".join([*written, f"#define STORE {store.name}", _STREAMED]))
+        n = max(4, working_set // self._step // 4 * 4)
+        moved = n * self._step * groups
+        return self.probe(loaded, "probe_streamed", groups, n, moved, moved)
 
     def sweeps(self, runs: int, size: int, groups: int, between: Probe) -> Probe:
         """Bytes, while each of so many launches reads all of so many once; ``between`` was there before, and one more launch."""

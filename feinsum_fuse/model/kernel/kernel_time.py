@@ -12,18 +12,19 @@ from typing import NamedTuple
 from ...formats.spec import Spec
 from ...lowering.lowering import lower
 from ...lowering.starting_point import unscheduled
+from ...number_types import bytes_of
 from ...schedule.intrinsics.function_matching import as_taken
 from ...schedule.kept_property import kept_property
-from ...schedule.tree.nest import For, Nest, NestItem
+from ...schedule.tree.nest import For, Nest, NestItem, statements
 from ...schedule.tree.parallel import kernel_starts
 from ..processor import CROWDED_SETS, runs_in_a_sample, starting_seconds
-from .basic_blocks import BasicBlock, blocks, in_registers, with_pairs_written_out
+from .basic_blocks import BasicBlock, blocks, in_registers, shape, with_pairs_written_out
 from .compiler.block_code import Cases, code_of
 from .compiler.nest_fusion import as_fused
 from .compiler.own_sums import with_own_sums_written_out
 from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
-from .line_traffic import Fetched, LineTraffic
+from .line_traffic import Fetched, LineTraffic, Walk
 from .machine import Machine, MemoryLevel
 from .occupancy import Occupancy, with_items_outside
 from .store_forwarding import waiting_loads
@@ -247,6 +248,9 @@ class _Timing:
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         for inner, outer in pairwise(self.machine.levels):
             fetched[outer.name] = self.traffic.beyond(kernel.body, inner, warm=not self.cold, before=kernel.before)
+        if past := streamed(self.nest, self.machine, kernel.body) if fetched else {}:
+            memory = fetched[self.machine.levels[-1].name]
+            fetched[self.machine.levels[-1].name] = memory | {at: [*memory.get(at, ()), *lines] for at, lines in past.items()}
         return self._queued(kernel.blocks, [self._part(code, fetched) for code in kernel.blocks])
 
     def _queued(self, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> list[BlockTime]:
@@ -359,6 +363,8 @@ def seconds_a_line(machine: Machine, level: MemoryLevel, fetched: Fetched) -> fl
     the lines of one set come one after another; and for a line that nobody foresaw, since a core waits for few of these at a time.
     """
     line = machine.figure("line_bytes")
+    if fetched.streamed:
+        return machine.variable("streamed_line_seconds", line / level.write)
     alone = fetched.walk.unforeseen * _alone(machine, level, fetched) if level.shared and fetched.walk.unforeseen else 0.0
     if fetched.written:
         few, one = machine.seconds("crowded_line"), machine.variable("crowded_set_line_seconds", 0.0)
@@ -383,4 +389,16 @@ def _alone(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
 def floor_lines(nest: Nest, machine: Machine) -> float:
     """Lines of what a nest touches of arrays in main memory, each once."""
     regions = LineTraffic(nest, machine, in_registers(nest)).regions(nest.body)
-    return sum(region.lines for name, region in regions.items() if name not in nest.tiles)
+    past = sum(fetched.lines for (fetched,) in streamed(nest, machine, nest.body).values())
+    return past + sum(region.lines for name, region in regions.items() if name not in nest.tiles)
+
+
+def streamed(nest: Nest, machine: Machine, body: Sequence[NestItem]) -> dict[int, list[Fetched]]:
+    """Statement (by identity) -> the lines that it writes past the caches, all of its array's once; caches hold none of them."""
+    found = {}
+    for _, statement in statements(tuple(body)):
+        if statement.streamed:
+            source = statement.target.source
+            size = bytes_of(nest.dtype_of(source)) * math.prod(size or 1 for size in shape(nest, source))
+            found[id(statement)] = [Fetched(size / machine.line, math.inf, True, Walk(), streamed=True)]
+    return found

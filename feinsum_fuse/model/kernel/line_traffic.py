@@ -56,8 +56,7 @@ class TouchedRegion(NamedTuple):
     claimed: float
     """Bytes of a cache that it takes, more than its lines where they meet in few sets."""
     written: bool
-    crowd: float = 0.0
-    """The part of its lines that others of its rows drive out of their set of a core's first cache."""
+    crowd: float = 0.0  # the part of its lines that others of its rows drive out of their set of a core's first cache
 
 
 class Span(NamedTuple):
@@ -117,6 +116,7 @@ class Fetched(NamedTuple):
     """How a core goes to them."""
     crowd: float = 0.0
     """The part of the lines that drive one another out of a core's first cache since they meet in few of its sets."""
+    streamed: bool = False  # written past the caches
 
 
 class _Rows(NamedTuple):
@@ -326,7 +326,7 @@ class LineTraffic:
         for loops, statement in statements(tuple(body)):
             further = {loop.name: (loop.extent or 1) - 1 for loop in loops}
             for place in (*statement.operands, statement.target):
-                if place.source in registers:
+                if place.source in registers or (statement.streamed and place is statement.target):
                     continue
                 # Of the loops of a body further out most do not move the place: it was looked at already then.
                 key = (id(place), *map(further.get, place.loops))

@@ -1,10 +1,10 @@
-"""Functions that transpose blocks of matrices in registers, in OpenCL C."""
+"""Functions that transpose blocks of matrices in registers, or mix what lies apart, and stores past the caches, in OpenCL C."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.operations import WORD, Extent, VectorOperation, Verb
+from ..kernel.operations import STREAMED_BYTES, WORD, Extent, VectorOperation, Verb
 
 _MIXED = """\
 #ifndef mixed_{0}
@@ -130,7 +130,9 @@ def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
     pairs = [row for k in range(0, lanes - 3, 4) for n in (k, k + 1) for row in dealt(single[n], single[n + 2], 2)]
     columns = [by_place((pairs or single)[k::quad]) for k in range(quad)]
     yield from steps
-    yield from (f"  set_{vector}(__{to}, {_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
+    setter = streaming(operation) if operation.streamed else f"set_{vector}"
+    space = "" if operation.streamed else f"__{to}, "
+    yield from (f"  {setter}({space}{_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
 
 
 def _row(array: str, number: int) -> str:
@@ -153,3 +155,38 @@ def _words(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
 def _dealt(low: str, high: str, one: str, other: str) -> str:
     """Two vectors dealt out like cards: an element of each in turn."""
     return f"  {low}.even = {one}.lo; {low}.odd = {other}.lo; {high}.even = {one}.hi; {high}.odd = {other}.hi;"
+
+
+def streamed_store(operation: VectorOperation) -> str:
+    """The OpenCL C text of a store of a whole vector that goes past the caches where it starts at a multiple of so many bytes.
+
+    Pieces and the ordinary store differ, or compilers that see the same store twice make one of both that goes through the caches.
+    """
+    vector, space, size = operation.vector, operation.spaces[0], STREAMED_BYTES * operation.lanes // operation.vector_bytes
+    pieces = "\n".join(
+        f"    __builtin_nontemporal_store(value.s{places(first, size)}, (__{space} {operation.element}{size} *)(at + {first}));"
+        for first in range(0, operation.lanes, size)
+    )
+    return f"""
+/* Past the caches, which would fetch the lines first, where whole ones are written. */
+static inline void {streaming(operation)}(__{space} {operation.element} *at, {vector} value)
+{{
+#ifdef __clang__
+  if (((size_t)at & {operation.streamed - 1}) == 0)
+  {{
+{pieces}
+    return;
+  }}
+#endif
+  set_{vector}(__{space}, at, value);
+}}"""
+
+
+def streaming(operation: VectorOperation) -> str:
+    """The name of that function, which takes a pointer and the vector."""
+    return f"past_{operation.streamed}_{operation.vector}"
+
+
+def places(first: int, count: int) -> str:
+    """So many places in a vector as OpenCL C has them."""
+    return "".join(f"{place:x}" for place in range(first, first + count))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
-from ..intrinsics.block_text import block_text, loaded_apart
+from ..intrinsics.block_text import block_text, loaded_apart, places, streamed_store, streaming
 from ..intrinsics.complex_text import complex_definitions
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
@@ -95,6 +95,8 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         lanes //= 2
         if not operation.is_counted or lanes < LANES[0]:
             break
+    if operation.streamed:
+        yield f"09_past_{operation.streamed}_{operation.vector}", streamed_store(operation)
     if operation.smaller_block is not None:
         yield from definitions(operation.smaller_block, quirks, has_value=has_value)
     # Blocks call smaller ones.
@@ -333,7 +335,7 @@ static inline {vector} {name}_at({pointer}const *at, int count)
         return f"""
 static inline void {name}_at({pointer}*at, {vector} value)
 {{
-  set_{vector}(__{space}, at, value);
+  {_set(operation)}
 }}
 {_stores(operation, ["x"], ["value"], has_value)}"""
     if operation.extent is Extent.MERGED:
@@ -351,7 +353,7 @@ static inline void {name}_at({pointer}*at, {vector} value, int count)
 {{
   if (count >= {lanes})
   {{
-    set_{vector}(__{space}, at, value);
+    {_set(operation)}
     return;
   }}
   switch (count)
@@ -360,6 +362,12 @@ static inline void {name}_at({pointer}*at, {vector} value, int count)
   }}
 }}"""
     return f"{_masked(operation, quirks, body)}\n{_stores(operation, ['x'], ['value', 'count'], has_value)}"
+
+
+def _set(operation: VectorOperation) -> str:
+    """The OpenCL C text that stores a whole ``value``."""
+    vector, (space,) = operation.vector, operation.spaces
+    return f"{streaming(operation)}(at, value);" if operation.streamed else f"set_{vector}(__{space}, at, value);"
 
 
 def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
@@ -381,7 +389,7 @@ def _masked(operation: VectorOperation, quirks: Quirks, otherwise: str) -> str:
     else:
         head = f"void {operation.name}_at(__{space} {operation.element} *at, {vector} value, int count)"
         line = f"{_masked_name(operation)}((void *)(size_t)at, __builtin_astype(value, {native}), {some});"
-        whole = f"set_{vector}(__{space}, at, value);"
+        whole = _set(operation)
     return f"""
 #if {_masks(operation)}
 /* A whole vector, or the elements that are there{", and zeros" if is_load else ""}: no other memory is touched. */
@@ -462,7 +470,7 @@ def _loaded(operation: VectorOperation, count: int) -> str:
         first = length - rest
         while first < length:
             size = _longest(length - first)
-            parts.append(f"high{length}.s{_places(first, size)}")
+            parts.append(f"high{length}.s{places(first, size)}")
             first += size
     return f"{text} return ({operation.vector})({', '.join([*parts, *zeros])});"
 
@@ -473,19 +481,14 @@ def _stored(operation: VectorOperation, count: int) -> str:
     rest = count - length
     if length == 1:
         return "at[0] = value.s0;"
-    text = f"set_{element}{length}(__{space}, at, value.s{_places(0, length)});"
+    text = f"set_{element}{length}(__{space}, at, value.s{places(0, length)});"
     if rest == 1:
         text += f" at[{length}] = value.s{length:x};"
     elif rest:
-        text += f" set_{element}{length}(__{space}, at + {rest}, value.s{_places(rest, length)});"
+        text += f" set_{element}{length}(__{space}, at + {rest}, value.s{places(rest, length)});"
     return text
 
 
 def _longest(count: int) -> int:
     """The length of the longest vector with at most so many elements; 1 if there is none."""
     return max((length for length in LANES if length <= count), default=1)
-
-
-def _places(first: int, count: int) -> str:
-    """So many places in a vector as OpenCL C has them."""
-    return "".join(f"{place:x}" for place in range(first, first + count))

@@ -42,6 +42,8 @@ FOLDS = {"sum": "+", "product": "*"}
 """Name -> operator by which elements are combined."""
 WORD = 4
 """Bytes of a word."""
+STREAMED_BYTES = 16
+"""Of a piece of a vector that goes past the caches: what all processors with such stores have. A core puts lines together of them."""
 SHORTEST_BLOCK = 4
 """Of a transposed matrix, the rows of what is moved as a block and not element by element."""
 
@@ -212,6 +214,8 @@ class VectorOperation:
     line: int = 0
     step: int = 1
     """Of a load: how far apart its elements lie, from the first one on."""
+    streamed: int = 0
+    """Of a store or a square block: vectors go to memory past the caches where they start at multiples of so many bytes; 0: none do."""
 
     def __hash__(self) -> int:
         # Each expression with a call asks for it, and the name is kept.
@@ -228,6 +232,7 @@ class VectorOperation:
             what += str(self.lane)
         apart = [f"every{self.step}"] if self.step > 1 else []
         words = [what, *apart, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
+        words += [f"past{self.streamed}"] if self.streamed else []
         if (tile := self.tile) is not None:
             words += [tile.left, tile.right, *tile.spaces, f"{tile.rows}x{tile.vectors}", *(("kept",) if tile.keeps else ())]
         return "_".join((*words, f"{self.element}{self.lanes}" if self.lanes > 1 else self.element))

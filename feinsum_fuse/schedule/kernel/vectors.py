@@ -347,7 +347,8 @@ class VectorWriter:
         length = max(self.lanes, columns.extent or 0)
         verb = Verb.BLOCK if length == self.lanes else Verb.WORDS
         extent = Extent.PADDED if verb is Verb.BLOCK and self._leaves_garbage() else Extent.WHOLE
-        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, spaces=spaces, extent=extent)
+        how: dict[str, Any] = {"spaces": spaces, "extent": extent, "streamed": self.statement.streamed if verb is Verb.BLOCK else 0}
+        return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, **how)
 
     def _least(self, most: int, counts: Iterable[Affine]) -> Expression:
         """The least of some numbers, and no more than ``most``."""
@@ -381,11 +382,12 @@ class VectorWriter:
         # A tile that is fetched ends in padding, into which a last vector may be stored whole.
         is_fetched = self.statement.role == "fetch" and self._is_padded(target)
         if count is None or is_fetched or self._ends_in_padding() or self._adds_zeros():
-            return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces)
+            return self.call(Verb.STORE, first, value, dtype=self.stored_type, spaces=spaces, streamed=self.statement.streamed)
         # Memory has a store of so many elements, or it is made of shorter ones; what is in registers would have to leave them for it.
         is_merged = spaces == ("private",) and self.stored_type != BFLOAT16 and self._is_padded(target) and self._starts_vectors(target)
         extent = Extent.MERGED if is_merged else Extent.COUNTED
-        return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, spaces=spaces, extent=extent)
+        how: dict[str, Any] = {"spaces": spaces, "extent": extent, "streamed": self.statement.streamed}
+        return self.call(Verb.STORE, first, value, count, dtype=self.stored_type, **how)
 
     def _leaves_garbage(self) -> bool:
         """Whether numbers that lanes leave out are loaded with others: processors take a hundred times as long for one that is denormal."""

@@ -1,10 +1,12 @@
-"""Asking memory for what is read later."""
+"""Asking memory for what is read later, and keeping caches from what is not."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 
+from ...number_types import BFLOAT16, memory_type
+from ..kernel.operations import C_TYPES, STREAMED_BYTES
 from ..refusals import TileShapeError, VectorAccessError
 from ..statement import AskedAhead, Statement
 from ..step import EinsumName, Step, TensorName
@@ -64,3 +66,59 @@ class Prefetch(Step):
         places = [place for place in statement.operands if place.source == source]
         moved = [place for place in places if any(lane in index.variables for index in place.indices)]
         return all(lane_axis(place, lane) is not None and lane_axis(place, lane) == consecutive_axis(nest, place) for place in moved)
+
+
+@dataclass(frozen=True)
+class StreamStores(Step):
+    """Write a tensor to memory past the caches (non-temporal stores; Intel's Optimization Manual and AMD's: streaming stores).
+
+    Before: ``vstore16(x, 0, &Z[i])``. After, at places that are multiples of ``multiple`` bytes: the same vector in pieces of 16 bytes
+    that leave no copy in a cache, of which a core makes whole lines; elsewhere, and where only a part of a vector is stored, as before.
+    Invariant: the same values; whoever waits for the kernel sees them. Nothing in the kernel reads the tensor.
+
+    A line that is written through caches is fetched first, and drives out another one. One of which only a part is written past them
+    costs several times as much as either.
+    """
+
+    einsum: EinsumName
+    tensor: TensorName
+    multiple: int = ANY_DEVICE.line_bytes
+
+    def apply(self, nest: Nest) -> Nest:
+        if self.multiple < STREAMED_BYTES or self.multiple & (self.multiple - 1):
+            raise TileShapeError(f"{self}: {self.multiple} bytes: no power of two from {STREAMED_BYTES} on", hint="Give those of a line.")
+        arrays = {name for name, source in nest.sources.items() if source.tensor == self.tensor}
+        if any(place.source in arrays for _, statement in nest.points for place in statement.operands):
+            raise VectorAccessError(f"{self}: {self.tensor} is read by the same kernels", hint="Leave the step out.")
+        found: list[Statement] = []
+
+        def streaming(node: NestItem) -> tuple[NestItem, ...]:
+            statement = node.body[0] if isinstance(node, For) and node.binding == "vector" and len(node.body) == 1 else None
+            if not isinstance(node, For) or not isinstance(statement, Statement) or not self._streams(nest, statement, node):
+                return (node,)
+            found.append(statement)
+            return (node.changed(body=(statement.changed(streamed=self.multiple),)),)
+
+        body = rebuilt(nest.body, streaming)
+        if not found:
+            raise VectorAccessError(
+                f"{self}: Einsum {self.einsum} writes no whole vectors of {self.tensor} that lie together",
+                hint="Vectorize a loop along its last axis first; or leave the step out.",
+            )
+        return nest.replace(body=body)
+
+    def _streams(self, nest: Nest, statement: Statement, lane: For) -> bool:
+        """Whether a statement writes vectors of the tensor that have pieces, to a place that it does not add to."""
+        place = statement.target
+        array = nest.sources.get(place.source)
+        if statement.einsum != self.einsum or array is None or array.tensor != self.tensor or array.is_rule or statement.reduce is not None:
+            return False
+        dtype = nest.dtype_of(place.source)
+        is_together = lane_axis(place, lane.name) is not None and lane_axis(place, lane.name) == consecutive_axis(nest, place)
+        return is_together and has_pieces(dtype, lane.extent or 1)
+
+
+def has_pieces(dtype: str, lanes: int) -> bool:
+    """Whether vectors of a NumPy type have pieces of several elements that go past the caches."""
+    size = memory_type(dtype).itemsize
+    return dtype in C_TYPES and dtype != BFLOAT16 and size < STREAMED_BYTES <= size * lanes

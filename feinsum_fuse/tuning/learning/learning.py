@@ -15,8 +15,7 @@ import pyopencl as cl
 from ...archive.facts.record import Record
 from ...archive.facts.retrieval import facts_on, recorded
 from ...archive.tables.address import Url, locate
-from ...device.calibration.device_file import default_file
-from ...device.catalogue import DeviceInfo
+from ...device.catalogue import DeviceInfo, default_file
 from ...errors import ArchiveError, SearchError
 from ...model.kernel.machine import Machine
 from .judgement import RECALL, REGRET, Judgement, LeftOut, judged
