@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.operations import SHORTEST_BLOCK, STREAMED_BYTES, WORD, Extent, VectorOperation, Verb
+from ..kernel.operations import STREAMED_BYTES, WORD, Extent, VectorOperation, Verb
 
 _MIXED = """\
 #ifndef mixed_{0}
@@ -38,10 +38,10 @@ _PADDED = """\
       set_{0}(__{1}, to + column * to_row, ({0})(0));
 """
 _NARROW = """\
-    if (columns < {2} && rows >= {3})
+    if (rows >= {2})
     {{
       for (int column = 0; column < columns; ++column)
-        set_{0}(__{1}, to + column * to_row, ({0})({4}));
+        set_{0}(__{1}, to + column * to_row, ({0})({3}));
       return;
     }}
 """
@@ -96,11 +96,11 @@ def block_text(operation: VectorOperation) -> str:
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
-    if operation.extent is Extent.PADDED:
+    if operation.extent in {Extent.PADDED, Extent.NARROW}:
         how, cut = f"{how}, and zeros behind it", _PADDED.format(operation.vector, to) + cut
-        if smaller is not None:
+        if operation.extent is Extent.NARROW:
             column = ", ".join(f"from[{row} * from_row + column]" for row in range(lanes))
-            cut = _NARROW.format(operation.vector, to, SHORTEST_BLOCK, lanes, column) + cut
+            cut = _NARROW.format(operation.vector, to, lanes, column) + cut
     return f"""
 {mixing(operation) if is_square else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)

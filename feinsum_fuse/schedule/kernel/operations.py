@@ -138,6 +138,8 @@ class Extent(Enum):
     how long the row is; lanes outside are zeros."""
     PADDED = "padded"
     """Of a block: each row that is written has room for a whole vector; behind the elements that are there it gets zeros."""
+    NARROW = "narrow"
+    """The same of a block that has fewer columns than the smallest one."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..tree.nest import For, Nest, Tile
 from ..tree.polyhedra import left_axes
 from .maps.complex_map import COMPUTED, OnComplexVectors, added
 from .maps.vector_map import STORED, OnVectors, computed_types
-from .operations import C_TYPES, OF_REALS, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
+from .operations import C_TYPES, OF_REALS, SHORTEST_BLOCK, Extent, VectorOperation, Verb, c_type, has_blocks, is_near
 
 
 def with_own_limits(s: Statement, lane: For) -> tuple[Statement, For]:
@@ -346,7 +346,9 @@ class VectorWriter:
         spaces = (self.memory_of(target.source), self.memory_of(source.source))
         length = max(self.lanes, columns.extent or 0)
         verb = Verb.BLOCK if length == self.lanes else Verb.WORDS
-        extent = Extent.PADDED if verb is Verb.BLOCK and self._leaves_garbage() else Extent.WHOLE
+        known = [limit.constant + 1 for limit in (own.substituted(origin) for own in columns.limits) if not limit.variables]
+        padded = Extent.NARROW if min([columns.extent or length, *known]) < min(length, SHORTEST_BLOCK) else Extent.PADDED
+        extent = padded if verb is Verb.BLOCK and self._leaves_garbage() else Extent.WHOLE
         how: dict[str, Any] = {"spaces": spaces, "extent": extent, "streamed": self.statement.streamed if verb is Verb.BLOCK else 0}
         return self.call(verb, *map(self.read, places), *counts, dtype=self.stored_type, lanes=length, **how)
 
