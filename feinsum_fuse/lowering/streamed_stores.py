@@ -83,5 +83,6 @@ def _multiple(nest: Nest, place: Place, above: Sequence[For], target: Target) ->
     if above[-1].limits and prod(shape[:-1]) > 1:
         return 0  # each row ends with a part of a vector, which goes through caches
     multiple = STREAMED_BYTES if run >= target.page_bytes else target.line_bytes
-    places = apart if run >= target.page_bytes else [*apart, run]
+    # Half a line of which the place is no multiple of a line would go through caches, and the other half past them.
+    places = apart if run >= target.page_bytes else [*apart, (above[-1].extent or 0) * itemsize]
     return multiple if all(size % multiple == 0 for size in places) else 0

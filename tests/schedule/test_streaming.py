@@ -105,6 +105,8 @@ def test_what_lowering_streams() -> None:
     product = ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 80, "N": 128, "K": 8})
     assert [(step.tensor, step.multiple) for step in streamed(product) if isinstance(step, StreamStores)] == [("Z", 64)]
     assert streamed(ff.cascade(["Z[m,n] = A[m,k] * B[k,n]"], sizes={"M": 80, "N": 100, "K": 8})) == []
+    halves = dataclasses.replace(SMALL, vector_bytes=32, vector_registers=16, widest_vector=8)
+    assert streamed(product, halves) == []  # vectors of half a line, of which each second one starts within it
     turned = ff.cascade(["Y[k,m] = A[m,k]"], sizes={"M": 64, "K": 64})
     assert streamed(turned) == [StreamStores("Y", "Y", 64)]
     read = ff.cascade(["X[m] = 2 * A[m]", "Y[m] = X[m] * X[m]"], sizes={"M": 4096})
