@@ -14,7 +14,7 @@ from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
-from ..schedule.makespan import makespan_of
+from ..schedule.makespan import stretch_of
 from ..schedule.sameness import Same
 from ..schedule.target import USED_FROM_MEMORY, Target
 from .choices import Choice, Chooser
@@ -298,21 +298,19 @@ class Branch:
 
         def longest(tile: int) -> float:
             full, rest = divmod(extent, tile)
-            work = ([tile] * full + [rest] * (rest > 0)) * problems
-            return makespan_of(work, units, self.plan.target.group_parts) * units / (extent * problems)
+            return stretch_of(([tile] * full + [rest] * (rest > 0)) * problems, units, self.plan.target.group_parts)
 
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         whole = [n for n in parts if n % self.plan.width == 0]
         if tile % self.plan.width or not self._in_vectors(rows, lanes):
-            found, alike = min(parts, key=longest), [-(-extent // groups) for groups in range(-(-extent // tile), 2 * extent // tile)]
-            even = min((n for n in alike if n >= least), key=longest, default=found)
+            equal = [n for groups in range(-(-extent // tile), 2 * extent // tile) if (n := -(-extent // groups)) >= least]
+            found, even = (min(sizes, key=longest) for sizes in (parts, equal or parts))
             found = even if longest(found) > UNEVEN * longest(even) else found
-        elif not self._in_vectors(rows, lanes, UNEVEN - 1) and min(map(longest, whole)) > DEARER * min(map(longest, parts)):
-            found = min(parts, key=longest)  # little is turned, so that it may be so for parts of vectors
-        else:
-            found = min(whole, key=longest)
+        else:  # where little is turned, it may be so for parts of vectors
+            are_whole = self._in_vectors(rows, lanes, UNEVEN - 1) or min(map(longest, whole)) <= DEARER * min(map(longest, parts))
+            found = min(whole if are_whole else parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
 
     def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None], least: float = 0) -> bool:

@@ -21,6 +21,11 @@ def makespan_of(work: Sequence[float], threads: int, parts: tuple[int, int]) -> 
     return _longest(tuple(itertools.accumulate(work, initial=0.0)), threads, parts)
 
 
+def stretch_of(work: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
+    """How many times its even share of some work the busiest thread has; 0 without work."""
+    return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else 0.0
+
+
 def _longest(before: Sequence[float], threads: int, parts: tuple[int, int]) -> float:
     """The same, of the work in front of each group and behind the last."""
     few, many = parts

@@ -21,7 +21,7 @@ from feinsum_fuse.mappings.default_mapping import default_space
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, in_registers, split
-from feinsum_fuse.model.kernel.kernel_time import floor_lines, kernel_time, nest_time, seconds_a_line, streamed
+from feinsum_fuse.model.kernel.kernel_time import floor_lines, kernel_time, nest_time, seconds_a_line, streamed_lines
 from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.loop_trips import average_trips
@@ -79,7 +79,7 @@ def test_lines_that_go_past_the_caches_are_written_once_and_take_no_room() -> No
     past, through = (lower(spec, target=one).nest(unscheduled(spec).kernel) for one in (target, ANY_DEVICE))
     slow = machine_of(with_variables(spec, streamed_line_seconds=1e-7))
     lines = 2048 * 2048 * 4 / 64
-    assert streamed(past, slow, past.body) and not streamed(through, slow, through.body)
+    assert streamed_lines(past, slow, past.body) and not streamed_lines(through, slow, through.body)
     (found,) = nest_time(past, slow).parts
     assert found.lines["Main"] - lines == pytest.approx(LineTraffic(past, slow, frozenset()).regions(past.body)["A"].lines)
     assert "Z" not in LineTraffic(past, slow, frozenset()).regions(past.body)

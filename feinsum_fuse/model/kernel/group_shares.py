@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...formats.affine import Affine
-from ...schedule.makespan import makespan, makespan_of
+from ...schedule.makespan import makespan, stretch_of
 from .basic_blocks import BasicBlock
 
 MOST_GROUPS = 1 << 16
@@ -59,8 +59,7 @@ def _longest(sizes: tuple[int, ...], limits: tuple[_Row, ...], threads: int, par
     """How many times an even share the busiest thread has of the work of such groups: the blocks of a kernel ask for the same ones; 0 where
     there is none.
     """
-    work = _work(sizes, limits)
-    return makespan_of(work, threads, parts) * threads / sum(work) if sum(work) else 0.0
+    return stretch_of(_work(sizes, limits), threads, parts)
 
 
 def _work(sizes: tuple[int, ...], limits: tuple[_Row, ...]) -> tuple[float, ...]:

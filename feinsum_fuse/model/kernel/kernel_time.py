@@ -248,7 +248,7 @@ class _Timing:
         fetched: dict[str, dict[int, list[Fetched]]] = {}
         for inner, outer in pairwise(self.machine.levels):
             fetched[outer.name] = self.traffic.beyond(kernel.body, inner, warm=not self.cold, before=kernel.before)
-        if past := streamed(self.nest, self.machine, kernel.body) if fetched else {}:
+        if past := streamed_lines(self.nest, self.machine, kernel.body) if fetched else {}:
             memory = fetched[self.machine.levels[-1].name]
             fetched[self.machine.levels[-1].name] = memory | {at: [*memory.get(at, ()), *lines] for at, lines in past.items()}
         return self._queued(kernel.blocks, [self._part(code, fetched) for code in kernel.blocks])
@@ -389,11 +389,11 @@ def _alone(machine: Machine, level: MemoryLevel, fetched: Fetched) -> float:
 def floor_lines(nest: Nest, machine: Machine) -> float:
     """Lines of what a nest touches of arrays in main memory, each once."""
     regions = LineTraffic(nest, machine, in_registers(nest)).regions(nest.body)
-    past = sum(fetched.lines for (fetched,) in streamed(nest, machine, nest.body).values())
+    past = sum(fetched.lines for (fetched,) in streamed_lines(nest, machine, nest.body).values())
     return past + sum(region.lines for name, region in regions.items() if name not in nest.tiles)
 
 
-def streamed(nest: Nest, machine: Machine, body: Sequence[NestItem]) -> dict[int, list[Fetched]]:
+def streamed_lines(nest: Nest, machine: Machine, body: Sequence[NestItem]) -> dict[int, list[Fetched]]:
     """Statement (by identity) -> the lines that it writes past the caches, all of its array's once; caches hold none of them."""
     found = {}
     for _, statement in statements(tuple(body)):

@@ -37,14 +37,9 @@ _PADDED = """\
     for (int column = 0; column < columns; ++column)
       set_{0}(__{1}, to + column * to_row, ({0})(0));
 """
-_NARROW = """\
-    if (rows >= {2})
-    {{
-      for (int column = 0; column < columns; ++column)
-        set_{0}(__{1}, to + column * to_row, ({0})({3}));
-      return;
-    }}
-"""
+_COLUMNS = """\
+  for (int column = 0; column < columns; ++column)
+    set_{0}(__{1}, to + column * to_row, ({0})({2}));"""
 """Of fewer columns than the smallest block has, a vector is filled with all rows of each."""
 
 
@@ -90,22 +85,21 @@ def block_text(operation: VectorOperation) -> str:
     """The OpenCL C text of a function that transposes a block."""
     name, element, lanes = operation.name, operation.element, operation.lanes
     to, source = operation.spaces
-    is_square = operation.verb is Verb.BLOCK
+    is_square, is_narrow = operation.verb is Verb.BLOCK, operation.extent is Extent.NARROW
     body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
-    others = "" if is_square else f" || to_row != {WORD}"
+    others = f" || columns < {lanes}" if is_square else f" || columns < {lanes} || to_row != {WORD}"
+    if is_narrow:
+        body, others = _COLUMNS.format(operation.vector, to, ", ".join(f"from[{row} * from_row + column]" for row in range(lanes))), ""
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
-    if operation.extent in {Extent.PADDED, Extent.NARROW}:
+    if is_narrow or operation.extent is Extent.PADDED:
         how, cut = f"{how}, and zeros behind it", _PADDED.format(operation.vector, to) + cut
-        if operation.extent is Extent.NARROW:
-            column = ", ".join(f"from[{row} * from_row + column]" for row in range(lanes))
-            cut = _NARROW.format(operation.vector, to, lanes, column) + cut
     return f"""
-{mixing(operation) if is_square else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
+{mixing(operation) if is_square and not is_narrow else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
-  if (rows < {operation.block_rows} || columns < {lanes}{others})
+  if (rows < {operation.block_rows}{others})
   {{
 {cut}
     return;

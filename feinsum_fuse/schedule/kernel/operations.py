@@ -301,7 +301,7 @@ class VectorOperation:
     @property
     def smaller_block(self) -> VectorOperation | None:
         """Of what moves square blocks, the same for blocks half as long, where these are no shorter than :data:`SHORTEST_BLOCK`."""
-        is_longer = self.verb is Verb.BLOCK and self.lanes > SHORTEST_BLOCK
+        is_longer = self.verb is Verb.BLOCK and self.lanes > SHORTEST_BLOCK and self.extent is not Extent.NARROW
         return replace(self, lanes=self.lanes // 2, extent=Extent.WHOLE) if is_longer else None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...number_types import BFLOAT16, memory_type
@@ -37,26 +37,21 @@ class Prefetch(Step):
     def apply(self, nest: Nest) -> Nest:
         if self.distance < 1 or self.line < 1:
             raise TileShapeError(f"{self}: {min(self.distance, self.line)} bytes are no distance", hint="Give a page or two of bytes.")
-        found: list[Statement] = []
 
-        def asking(node: NestItem) -> tuple[NestItem, ...]:
-            statement = node.body[0] if isinstance(node, For) and node.binding == "vector" and len(node.body) == 1 else None
-            if not isinstance(node, For) or not isinstance(statement, Statement) or statement.einsum != self.einsum:
-                return (node,)
-            read = {place.source for place in statement.operands if self._is_asked_for(nest, place.source, node.name, statement)}
+        def asking(statement: Statement, lane: For) -> Statement:
+            read = {place.source for place in statement.operands if self._is_asked_for(nest, place.source, lane.name, statement)}
             if not read or statement.role not in {"update", "map"}:
-                return (node,)
-            found.append(statement)
+                return statement
             ahead = {**statement.ahead, **dict.fromkeys(sorted(read), AskedAhead(self.distance, self.line))}
-            return (node.changed(body=(dataclasses.replace(statement, ahead=type(statement.ahead)(ahead)),)),)
+            return statement.changed(ahead=type(statement.ahead)(ahead))
 
-        body = rebuilt(nest.body, asking)
-        if not found:
+        changed = _with_lanes(nest, self.einsum, asking)
+        if changed is None:
             raise VectorAccessError(
                 f"{self}: Einsum {self.einsum} reads of {self.tensor} neither vectors that lie together nor numbers for all lanes",
                 hint="Vectorize a loop along its last axis, or one that moves nothing in it, first; or leave the step out.",
             )
-        return nest.replace(body=body)
+        return changed
 
     def _is_asked_for(self, nest: Nest, source: str, lane: str, statement: Statement) -> bool:
         """Whether the lanes are neighbours in an array of the tensor, or read the same elements of it."""
@@ -90,35 +85,47 @@ class StreamStores(Step):
         arrays = {name for name, source in nest.sources.items() if source.tensor == self.tensor}
         if any(place.source in arrays for _, statement in nest.points for place in statement.operands):
             raise VectorAccessError(f"{self}: {self.tensor} is read by the same kernels", hint="Leave the step out.")
-        found: list[Statement] = []
 
-        def streaming(node: NestItem) -> tuple[NestItem, ...]:
-            statement = node.body[0] if isinstance(node, For) and node.binding == "vector" and len(node.body) == 1 else None
-            if not isinstance(node, For) or not isinstance(statement, Statement) or not self._streams(nest, statement, node):
-                return (node,)
-            found.append(statement)
-            return (node.changed(body=(statement.changed(streamed=self.multiple),)),)
+        def streaming(statement: Statement, lane: For) -> Statement:
+            return statement.changed(streamed=self.multiple) if self._streams(nest, statement, lane) else statement
 
-        body = rebuilt(nest.body, streaming)
-        if not found:
+        changed = _with_lanes(nest, self.einsum, streaming)
+        if changed is None:
             raise VectorAccessError(
                 f"{self}: Einsum {self.einsum} writes no whole vectors of {self.tensor} that lie together",
                 hint="Vectorize a loop along its last axis first; or leave the step out.",
             )
-        return nest.replace(body=body)
+        return changed
 
     def _streams(self, nest: Nest, statement: Statement, lane: For) -> bool:
         """Whether a statement writes vectors of the tensor that have pieces, to a place that it does not add to."""
         place = statement.target
         array = nest.sources.get(place.source)
-        if statement.einsum != self.einsum or array is None or array.tensor != self.tensor or array.is_rule or statement.reduce is not None:
+        if array is None or array.tensor != self.tensor or array.is_rule or statement.reduce is not None:
             return False
         dtype = nest.dtype_of(place.source)
         is_together = lane_axis(place, lane.name) is not None and lane_axis(place, lane.name) == consecutive_axis(nest, place)
-        return is_together and has_pieces(dtype, lane.extent or 1)
+        return is_together and _has_pieces(dtype, lane.extent or 1)
 
 
-def has_pieces(dtype: str, lanes: int) -> bool:
+def _has_pieces(dtype: str, lanes: int) -> bool:
     """Whether vectors of a NumPy type have pieces of several elements that go past the caches."""
     size = memory_type(dtype).itemsize
     return dtype in C_TYPES and dtype != BFLOAT16 and size < STREAMED_BYTES <= size * lanes
+
+
+def _with_lanes(nest: Nest, einsum: str, change: Callable[[Statement, For], Statement]) -> Nest | None:
+    """The nest with an Einsum's statements on vectors changed, each given with the loop of its lanes; ``None`` if they stay as they are."""
+    found: list[Statement] = []
+
+    def with_statement(node: NestItem) -> tuple[NestItem, ...]:
+        statement = node.body[0] if isinstance(node, For) and node.binding == "vector" and len(node.body) == 1 else None
+        if not isinstance(node, For) or not isinstance(statement, Statement) or statement.einsum != einsum:
+            return (node,)
+        if (changed := change(statement, node)) is statement:
+            return (node,)
+        found.append(changed)
+        return (node.changed(body=(changed,)),)
+
+    body = rebuilt(nest.body, with_statement)
+    return nest.replace(body=body) if found else None
