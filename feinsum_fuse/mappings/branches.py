@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -14,42 +13,14 @@ from ..cascades.terms import Einsum
 from ..formats.mapping import Node, Spatial, Temporal
 from ..schedule.intrinsics.function_matching import usual_function
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
-from ..schedule.makespan import stretch_of
 from ..schedule.sameness import Same
-from ..schedule.target import USED_FROM_MEMORY, Target
+from ..schedule.target import USED_FROM_MEMORY
 from .choices import Choice, Chooser
-from .components import Components
-from .lanes import (
-    MOVED,
-    fills,
-    is_contiguous,
-    is_picked,
-    is_read_across,
-    lanes_of,
-    possible_lanes,
-    whole_columns,
-    whole_vectors,
-    word_columns,
-)
-from .passes import near_rows, numbers_of_rows, pass_across, pass_rows
-from .segments import GROUP_POINTS, ROW_PARTS, RowVariables, Segment
+from .components import Plan
+from .group_rows import DEARER, FEWEST_A_CORE, GroupRows, numbers_of_rows, pass_across, pass_rows
+from .lanes import MOST_VECTORS, fills, is_contiguous, is_picked, lanes_of, possible_lanes
+from .segments import GROUP_POINTS, RowVariables, Segment
 
-COMMON_TILE = 64
-"""Rows of a group of large problems."""
-LARGE_TILE = 256
-"""The same of one core's group as long as what it holds of them stays in the nearest cache: what all rows use is copied less often."""
-ADDED_UP = 2
-"""Groups that add up rows have so many times the points that pay for a start: little is shared, and late cores leave less of small ones."""
-CALLED = 8
-"""Times as many rows as pay for what a function prepares for all rows of a call."""
-ROWS_OF_ITEMS = 8
-"""Rows of a group at least that has lanes along its columns, where lanes are work-items: those of a register tile."""
-FEWEST = 4
-"""Rows for each core from which on they can be shared evenly enough."""
-DEARER = 1.2
-"""Vectors that cost so many times as much decide which rows groups take."""
-UNEVEN = 1.05
-"""How much later the last core may end: for less a tile of rows is not made shorter."""
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""
 NEAREST_PART = 2
@@ -57,30 +28,6 @@ NEAREST_PART = 2
 STAYS = 4
 """A tensor of no more than one part of so many of a core's own cache stays there beside what goes through memory."""
 PASSES = (1, 2, 4, 8, 16)
-MOST_VECTORS = 4
-"""Vectors of a register tile along the lanes."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is decided for the whole cascade."""
-
-    components: Components
-    target: Target
-    width: int
-    budget: int
-    groups: bool
-    sums: bool
-    """Whether lanes may run along reductions."""
-    orders: dict[Same[Segment], list[RowVariables]] = field(default_factory=dict, compare=False, repr=False)
-    """Segment -> its rows, best first: kept, since no further decision changes them."""
-    tiles: dict[tuple[Same[Segment], tuple[str, ...]], int] = field(default_factory=dict, compare=False, repr=False)
-    """The same of usual tiles, for a segment and its rows."""
-
-    @property
-    def enough_groups(self) -> int:
-        """Groups that are enough for all units."""
-        return self.target.groups_of(self.width if self.components.on_items else 1)
 
 
 class Branch:
@@ -91,6 +38,7 @@ class Branch:
         self.segment = segment
         self.chooser = chooser
         self.name = "+".join(segment.names)
+        self.group_rows = GroupRows(plan, segment)
         self.rows = self._rows()
         self.tile = chooser.choose(self._tile()) if self.rows else 1
         self.tiles = {e.name: {v: n for v, n in e.sizes.items() if isinstance(n, int)} for e in segment.einsums}
@@ -156,10 +104,10 @@ class Branch:
                     not self.segment.fits(pair[1], self.plan.budget),
                     self._starts_late(pair[1]),
                     self._in_pieces(pair[1]),
-                    self._read_again(pair[1], self._usual_tile(pair[1]), far),
+                    self.group_rows.read_again(pair[1], self.group_rows.usual(pair[1]), far),
                     self._cuts_lines(pair[1]),
                     pair[0] > DEARER * min(vectors),
-                    self._read_again(pair[1], self._usual_tile(pair[1]), near) // 2,
+                    self.group_rows.read_again(pair[1], self.group_rows.usual(pair[1]), near) // 2,
                 ),
             )
         ]
@@ -185,7 +133,7 @@ class Branch:
         sizes = [size for tensor in cut if (size := self.segment.around.tensor_bytes(tensor)) > self.plan.target.core_cache_bytes // STAYS]
         size = sum(sizes) // self.plan.target.nearest_cache_bytes
         problems = prod(map(self.segment.extent, self.segment.batches))
-        few = self.segment.extent(rows) * problems < FEWEST * self.plan.target.units
+        few = self.segment.extent(rows) * problems < FEWEST_A_CORE * self.plan.target.units
         last = self.segment.einsums[-1]
         return few, size.bit_length() // 2, [row == rows[last.name] for row in last.output_variables].index(True)
 
@@ -195,12 +143,13 @@ class Branch:
         Where nothing is summed up ``_in_pieces`` says more.
         """
         problems = prod(map(self.segment.extent, self.segment.batches))
-        if self.segment.extent(rows) * problems < FEWEST * self.plan.target.units:
+        if self.segment.extent(rows) * problems < FEWEST_A_CORE * self.plan.target.units:
             return True
         caches, around = self.plan.target.units * self.plan.target.core_cache_bytes, self.segment.around
+        usual = self.group_rows.usual(rows)
         return any(
             is_contiguous(access, rows[einsum.name])
-            and self._usual_tile(rows) * np.dtype(around.cascade.tensors[access.tensor].dtype).itemsize <= 2 * self.plan.target.line_bytes
+            and usual * np.dtype(around.cascade.tensors[access.tensor].dtype).itemsize <= 2 * self.plan.target.line_bytes
             and around.tensor_bytes(access.tensor) > caches * problems
             and einsum.box_points <= USED_FROM_MEMORY * self.plan.width * prod(around.cascade.fixed_shape(access.tensor))
             for einsum in self.segment.einsums
@@ -211,64 +160,14 @@ class Branch:
 
     def _cheapest_lanes(self, rows: RowVariables) -> float:
         """The cost of the vectors that go best with groups of these rows."""
-        return lanes_of(self.segment, rows, self._usual_tile(rows), self.plan.width, sums=self.plan.sums).cost
-
-    def _read_again(self, rows: RowVariables, tile: int, cache: int) -> int:
-        """In powers of two, how many times a cache of so many bytes is filled by what every group of these rows reads of large operands.
-
-        Where groups take less than a line side by side, each of them reads all lines.
-        """
-        line = self.plan.target.line_bytes // max(1, tile)
-        types = self.segment.cascade.tensors
-        reads = [(a.tensor, rows[e.name], a) for e in self.segment.einsums for a in e.operands]
-        cut = {t for t, row, a in reads if is_contiguous(a, row) and np.dtype(types[t].dtype).itemsize < line}
-        own = {t for t, row, a in reads if row in a.variables} - cut
-        every = {t for t, _, _ in reads if t not in self.segment.written}
-        large = [size for tensor in every - own if (size := self.segment.around.tensor_bytes(tensor)) > cache]
-        return (sum(large) // cache).bit_length()
+        return lanes_of(self.segment, rows, self.group_rows.usual(rows), self.plan.width, sums=self.plan.sums).cost
 
     def _tile(self) -> Choice[int]:
         """Rows of a group."""
-        extent, usual = self.segment.extent(self.rows), self._usual_tile(self.rows)
+        extent, usual = self.segment.extent(self.rows), self.group_rows.usual(self.rows)
         tiles = [max(1, min(extent, int(usual * factor))) for factor in FACTORS]
         # Of problems that share nothing each may be a group's, which reads its rows from end to end.
         return Choice.of("tile", self.name, usual, [*tiles, *([extent] if self.segment.batches else [])])
-
-    def _usual_tile(self, rows: RowVariables) -> int:
-        """Rows of a group."""
-        key = Same(self.segment), tuple(rows.values())
-        if key not in self.plan.tiles:
-            self.plan.tiles[key] = self._fitting_tile(rows)
-        return self.plan.tiles[key]
-
-    def _fitting_tile(self, rows: RowVariables) -> int:
-        """Rows of a group: enough work, enough groups, and no more than fits; a power of two, a third more at most."""
-        extent, groups, least = self.segment.extent(rows), self.plan.enough_groups, self._least_rows(rows)
-        start = GROUP_POINTS * extent // max(1, self.segment.points)
-        wanted = max(CALLED * self._called_rows(), ADDED_UP * start) if self._adds_up(rows) else self._common_tile(rows, start)
-        problems = prod(map(self.segment.extent, self.segment.batches))
-        if self.plan.components.on_items:
-            wanted = min(wanted, max(least, extent * problems // groups))
-        wanted = min(wanted, max(least, extent * min(problems, groups) // groups))
-        usual = 1 << (wanted * 4 // 3).bit_length() - 1
-        held = self.segment.row_bytes(rows)
-        if held:
-            usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
-        if problems >= groups and (
-            (extent < 2 * usual and extent * held <= self.plan.budget) or self.is_read_across(self.segment.einsums[0], rows)
-        ):
-            return extent  # there are groups enough without cutting a problem
-        return self._shared(rows, min(extent, usual), problems)
-
-    def _adds_up(self, rows: RowVariables) -> bool:
-        """Whether each of these rows is read once and becomes a number."""
-        (einsum, *others) = self.segment.einsums
-        return not others and not self.plan.components.on_items and einsum.reduces and set(einsum.output_variables) == {rows[einsum.name]}
-
-    def _called_rows(self) -> int:
-        """Rows from which on a group is computed by the call of a function; 1 where there is none."""
-        found = usual_function(self.segment.cascade, self.segment.einsums[0]) if len(self.segment.einsums) == 1 else None
-        return max(found.pays_from.values(), default=1) if found is not None else 1
 
     def is_called(self, einsum: Einsum, tiles: Mapping[str, int]) -> bool:
         """Whether a function computes the rows of a group by one call: it takes arrays, no tiles of others' results."""
@@ -277,78 +176,9 @@ class Branch:
         fits = usual_function(self.segment.cascade, einsum, tiles) is not None
         return fits and self.chooser.choose(Choice("call", einsum.name, (True, False)))
 
-    def _common_tile(self, rows: RowVariables, start: int) -> int:
-        """Rows of a group of large problems; ``start``: those that pay for a group's start."""
-        if self.plan.components.on_items:
-            moved = self.plan.target.vector_bytes // min(np.dtype(e.accumulate).itemsize for e in self.segment.einsums)
-            return max(start, self.plan.width * max(1, moved) if self._has_a_row_each(rows) else COMMON_TILE)
-        lanes = lanes_of(self.segment, rows, COMMON_TILE, self.plan.width, sums=self.plan.sums).chosen
-        near = near_rows(self.segment, rows, lanes, self.plan.target, start)
-        held = self.plan.target.nearest_cache_bytes // max(1, self.segment.row_bytes(rows))
-        return min(LARGE_TILE, near) if near else max(start, min(LARGE_TILE, max(COMMON_TILE, held)))
-
-    def _shared(self, rows: RowVariables, tile: int, problems: int) -> int:
-        """So many rows, or up to half as many, if the cores' shares of whole groups are more nearly equal then."""
-        extent, units = self.segment.extent(rows), self.plan.target.units
-        if self.plan.components.on_items or problems * extent > 2 * self.plan.enough_groups * tile:
-            return tile
-        again = self._read_again(rows, tile, self.plan.target.nearest_cache_bytes)
-        if tile < ROW_PARTS and (again or self.segment.points < units * GROUP_POINTS):
-            return tile
-
-        def longest(tile: int) -> float:
-            full, rest = divmod(extent, tile)
-            return stretch_of(([tile] * full + [rest] * (rest > 0)) * problems, units, self.plan.target.group_parts)
-
-        lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
-        least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
-        parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
-        whole = [n for n in parts if n % self.plan.width == 0]
-        if tile % self.plan.width or not self._in_vectors(rows, lanes):
-            equal = [n for groups in range(-(-extent // tile), 2 * extent // tile) if (n := -(-extent // groups)) >= least]
-            found, even = (min(sizes, key=longest) for sizes in (parts, equal or parts))
-            found = even if longest(found) > UNEVEN * longest(even) else found
-        else:  # where little is turned, it may be so for parts of vectors
-            are_whole = self._in_vectors(rows, lanes, UNEVEN - 1) or min(map(longest, whole)) <= DEARER * min(map(longest, parts))
-            found = min(whole if are_whole else parts, key=longest)
-        return found if longest(tile) > UNEVEN * longest(found) else tile
-
-    def _in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None], least: float = 0) -> bool:
-        """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers.
-        What is moved, element by element, counts from the part ``least`` of all that the vectors do on.
-        """
-        for einsum in self.segment.einsums:
-            row, lane = rows[einsum.name], lanes[einsum.name]
-            turned = lane is not None and not einsum.reduces and MOVED * self.plan.width * einsum.box_points >= least * self.segment.points
-            if row == lane or (turned and any(is_contiguous(a, row) and lane in a.variables for a in einsum.operands)):
-                return True
-        return False
-
-    def is_read_across(self, einsum: Einsum, rows: RowVariables | None = None) -> bool:
-        """Whether a group should read rows of this Einsum alone from end to end; ``rows``: other ones than the branch's."""
-        row = (self.rows if rows is None else rows).get(einsum.name)
-        return len(self.segment.einsums) == 1 and row is not None and is_read_across(self.segment.cascade, einsum, row, self.plan.target)
-
-    def _least_rows(self, rows: RowVariables) -> int:
-        """Rows of a group at least."""
-        if not self.plan.components.on_items:
-            least = self.segment.least_rows(rows, FEWEST * self.plan.target.units)
-            width, sums = self.plan.width, self.plan.sums
-            units, columns = self.plan.target.units, self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
-            filled = whole_vectors(self.segment, rows, width, units, sums=sums)
-            wide = MOST_VECTORS * width
-            wide = whole_columns(self.segment, rows, wide, width, sums=sums) if 2 * columns >= FEWEST * units * wide else 1
-            return max(least, word_columns(self.segment, rows, width, sums=sums), wide, filled)
-        if self._has_a_row_each(rows):
-            return min(self.plan.width, self.segment.extent(rows))
-        # Work-items that add up a row together are busy with one.
-        return ROWS_OF_ITEMS if all(set(e.output_variables) - {rows[e.name]} for e in self.segment.einsums) else 1
-
-    def _has_a_row_each(self, rows: RowVariables) -> bool:
-        """Whether the work-items of a group go along its rows."""
-        width = min(self.plan.width, self.segment.extent(rows))
-        lanes = lanes_of(self.segment, rows, width, width, sums=self.plan.sums, on_items=True).chosen
-        return any(lanes[einsum.name] == rows[einsum.name] for einsum in self.segment.einsums)
+    def is_read_across(self) -> bool:
+        """Whether a group should read rows of its only Einsum from end to end."""
+        return bool(self.rows) and self.group_rows.is_read_across(self.rows)
 
     def _piece(self, einsum: Einsum) -> int:
         """Neighbours that a work-item takes at once: as many as the target moves, if rows are made of such and enough groups are left."""
@@ -458,7 +288,7 @@ class Branch:
             is_near = sum(map(self.segment.around.tensor_bytes, again)) <= self.plan.target.nearest_cache_bytes
             if lane in {row, None} or (again and not (is_near and beside >= self.plan.target.vector_registers // MOST_VECTORS)):
                 return False
-        return not self._in_vectors(self.rows, {**lanes, **dict.fromkeys(numbers)})
+        return not self.group_rows.in_vectors(self.rows, {**lanes, **dict.fromkeys(numbers)})
 
     def _grouped(self, rows: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of rows, on groups if there are any."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from constantdict import constantdict
 
 from ..errors import LoweringError
-from ..formats.arch import Action, Arch, Container, Fanout, Memory
+from ..formats.arch import Action, Arch, Container, Fanout, Leaf, Memory
 from ..formats.arch import Compute as ComputeUnit
 from ..formats.opencl import GROUP_KINDS, MAIN_KINDS, MEMORIES, PRIVATE_KINDS, FanoutKind, OpenCL
 from ..formats.spec import Spec
 from ..lowering.binding import Bindings
+from ..schedule.sameness import Same
 from ..schedule.target import Target
+from .segments import RowVariables, Segment
 
 CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""
@@ -88,6 +91,28 @@ class Components:
         return cls(outer, tiles, registers, unit, group, lane, items, others, rows)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What is decided for the whole cascade."""
+
+    components: Components
+    target: Target
+    width: int
+    budget: int
+    groups: bool
+    sums: bool
+    """Whether lanes may run along reductions."""
+    orders: dict[Same[Segment], list[RowVariables]] = field(default_factory=dict, compare=False, repr=False)
+    """Segment -> its rows, best first: kept, since no further decision changes them."""
+    tiles: dict[tuple[Same[Segment], tuple[str, ...]], int] = field(default_factory=dict, compare=False, repr=False)
+    """The same of usual tiles, for a segment and its rows."""
+
+    @property
+    def enough_groups(self) -> int:
+        """Groups that are enough for all units."""
+        return self.target.groups_of(self.width if self.components.on_items else 1)
+
+
 def on_items(opencl: OpenCL | None) -> bool:
     """Whether a device's lanes are work-items."""
     kinds = set(opencl.fanouts.values()) if opencl is not None else set()
@@ -110,6 +135,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         vector_registers=int(known.get("vector_registers", target.vector_registers)),
         line_bytes=int(known.get("line_bytes", target.line_bytes)),
         load_cost=_load_cost(known, lane.size) or target.load_cost,
+        far_line_cost=_far_line_cost(spec, known, lane.size) or target.far_line_cost,
         nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
         core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
@@ -117,15 +143,28 @@ def fitted(target: Target, spec: Spec) -> Target:
 
 def _own_caches(spec: Spec) -> list[int]:
     """Bytes of the caches that a core has for itself, the nearest last: those below the groups."""
+    caches = [leaf for leaf in _on_the_way(spec)[1] if isinstance(leaf, Memory) and Bindings(spec).memory(leaf.name) == "cache"]
+    return [int(cache.size) // 8 for cache in caches if isinstance(cache.size, int | float)]
+
+
+def _on_the_way(spec: Spec) -> tuple[list[Leaf], list[Leaf]]:
+    """What lies above the groups on the way to the first Compute, and from them on."""
     assert spec.arch is not None
-    bindings, (unit, *_) = Bindings(spec), [leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit)]
-    found: list[int] = []
-    below = False
-    for leaf in spec.arch.path(unit):
-        if below and isinstance(leaf, Memory) and bindings.memory(leaf.name) == "cache" and isinstance(leaf.size, int | float):
-            found.append(int(leaf.size) // 8)
-        below = below or any(bindings.dimension(leaf.name, fanout.name) == "group.0" for fanout in leaf.spatial)
-    return found
+    bindings, unit = Bindings(spec), next(leaf.name for leaf in spec.arch.components if isinstance(leaf, ComputeUnit))
+    path = list(spec.arch.path(unit))
+    groups = [n for n, leaf in enumerate(path) if any(bindings.dimension(leaf.name, f.name) == "group.0" for f in leaf.spatial)]
+    first = groups[0] if groups else len(path)
+    return path[:first], path[first:]
+
+
+def _far_line_cost(spec: Spec, known: Mapping[str, float], lanes: int) -> float | None:
+    """What a line from the nearest memory that all cores share takes, in multiply-adds of vectors: each core has its part of the rate."""
+    above, below = _on_the_way(spec)
+    shared = next((leaf for leaf in reversed(above) if isinstance(leaf, Memory)), None)
+    rate = next((action.throughput for action in shared.actions if action.name == "read"), None) if shared is not None else None
+    units = prod(fanout.fanout for leaf in below[:1] for fanout in leaf.spatial)
+    bits = known.get("line_bytes", 0) * 8 * units
+    return bits / rate * known[CALIBRATED] / lanes if bits and isinstance(rate, int | float) else None
 
 
 def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:

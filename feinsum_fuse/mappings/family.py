@@ -19,9 +19,9 @@ from ..formats.spec import Spec
 from ..number_types import BFLOAT16, kind_of, part_type
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES
 from ..schedule.target import ANY_DEVICE, Target
-from .branches import Branch, Plan
+from .branches import Branch
 from .choices import Choice, Chooser, Given, Noted, Rules
-from .components import ITEMS, Components
+from .components import ITEMS, Components, Plan
 from .grid_tiles import grid_nodes, grid_of
 from .lanes import possible_lanes
 from .own_loops import nodes_of

@@ -19,9 +19,8 @@ import numpy as np
 
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Node, Spatial, Storage, Temporal
-from .branches import Plan
 from .choices import Choice, Chooser
-from .components import ITEMS, Axis
+from .components import ITEMS, Axis, Plan
 from .lanes import is_contiguous
 from .segments import Segment
 

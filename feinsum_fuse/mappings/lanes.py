@@ -43,6 +43,8 @@ SHARED_WORDS = 2
 
 KEPT = 1024
 """Segments with rows and a tile whose lanes are kept: few decisions change them."""
+MOST_VECTORS = 4
+"""Vectors of a register tile along the lanes."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
 from ..number_types import kind_of
 from ..schedule.target import USED_FROM_MEMORY
-from .branches import MOST_VECTORS, NEAREST_PART, Branch
+from .branches import NEAREST_PART, Branch
 from .choices import Choice
-from .lanes import is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
+from .lanes import MOST_VECTORS, is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such

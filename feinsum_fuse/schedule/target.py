@@ -103,6 +103,8 @@ class Target:
     vector_registers: int = 16
     load_cost: float = 0.5
     """What the load of a vector costs beside multiply-adds, which wait for few of them; in multiply-adds."""
+    far_line_cost: float = 8.0
+    """What a line that comes from beyond a core's own caches costs while all cores read such, in multiply-adds of vectors."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10

@@ -213,6 +213,9 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     bound = replace(nominal.opencl, memories=nominal.opencl.memories.update({"L2": "cache", "L1": "cache"}))
     cached = fitted(ANY_DEVICE, nominal.replace(arch=arch, opencl=bound))
     assert (cached.core_cache_bytes, cached.nearest_cache_bytes) == (3 << 20, 48 << 10)
+    lines = measured.arch.variables.set("multiply_adds_float32", 1e11).set("line_bytes", 64.0)
+    reads = fitted(ANY_DEVICE, nominal.replace(arch=replace(measured.arch, variables=lines)))
+    assert reads.far_line_cost == pytest.approx(64 * 8 * 2 * 1e11 / 16)  # two cores share the nominal rate of a bit a second
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide
 

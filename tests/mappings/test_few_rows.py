@@ -54,6 +54,15 @@ def test_groups_of_few_rows_take_whole_register_tiles_of_columns(rows: int, tile
     assert groups(cascade) == [("H", "h", tile)]
 
 
+@pytest.mark.parametrize(("rows", "cost", "tile"), [(814, 12.0, 48), (814, 0.0, 16), (500, 12.0, 16)], ids=["far", "free", "near"])
+def test_groups_take_more_columns_where_each_reads_all_rows_from_afar(rows: int, cost: float, tile: int) -> None:
+    """Of 475 columns groups of 16 leave both cores the same, and so do those of 48, which read a third as often what no core's cache holds."""
+    target = replace(TARGET, core_cache_bytes=2 << 20, far_line_cost=cost)
+    sizes = {"M": rows, "N": 475, "K": 914}
+    cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes=sizes), target)
+    assert groups(cascade, target) == [("B_packed+Z", "n", tile)]
+
+
 @pytest.mark.parametrize("rows", [1, 2, 8])
 def test_parts_of_a_reduction_are_groups_whatever_the_rows(rows: int) -> None:
     """Rows that share the weights make no further groups of a part, which is read from end to end."""

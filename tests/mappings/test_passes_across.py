@@ -7,7 +7,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Storage, Temporal
 from feinsum_fuse.mappings.default_mapping import default_spec
-from feinsum_fuse.mappings.passes import pass_across
+from feinsum_fuse.mappings.group_rows import pass_across
 from feinsum_fuse.mappings.segments import Segment, Surroundings
 from feinsum_fuse.schedule.target import ANY_DEVICE
 
