@@ -1,4 +1,4 @@
-"""The sizes of sets I to AC, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AD, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -218,6 +218,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "rational_patch": {"P": (40, 200), "U": (8, 32), "V": (8, 32)},
         "column_energy": {"C": (2000, 12000), "Z": (30, 90)},
         "preconditioned_step": {"B": (2, 8), "I": (80, 300), "J": (80, 300)},
+    },
+    2632: {
+        "distance_covariance": {"I": (150, 600)},
+        "capsule_routing": {"B": (4, 16), "I": (60, 300), "O": (6, 20), "D": (8, 24)},
+        "symmetry_functions": {"I": (80, 320), "J": (80, 320), "E": (5, 16)},
+        "spin_glass": {"B": (8, 40), "I": (150, 600)},
+        "riccati_step": {"B": (30, 200), "I": (16, 56)},
+        "coil_encoding": {"C": (4, 16), "K": (24, 96), "Y": (32, 128), "X": (32, 128)},
+        "divisive_normalisation": {"C": (6, 24), "Y": (32, 128), "X": (32, 128), "R": (5, 9)},
+        "canopy_light": {"C": (500, 3000), "L": (20, 80)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
