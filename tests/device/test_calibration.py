@@ -24,6 +24,7 @@ from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_l
 from feinsum_fuse.formats.arch import Compute, Container, Memory
 from feinsum_fuse.formats.reading.load import loads
 from feinsum_fuse.formats.spec import Spec
+from feinsum_fuse.model.processor import MANY_RUNS
 from feinsum_fuse.schedule.target import POCL, Quirks
 
 
@@ -225,6 +226,19 @@ def test_of_a_cache_that_a_host_shares_out_the_share_counts() -> None:
     assert share_of(32, {16: 30.0, 8: 60.0}) == 32, "there was no room for all of it"
 
 
+def test_a_cache_is_full_before_its_size_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 MB a Xeon finds all only from the fifth run on: as large a share as 120 MB was found to be 60 in one calibration of two."""
+    session = calibration._Session(Bench(find_device(), "float32", 4), quick=True)
+    runs: list[int] = []
+    monkeypatch.setattr(Probe, "run", lambda self, repeats: runs.append(repeats) or ())
+    monkeypatch.setattr(Probe, "sample", lambda self: self.seconds.append(1e-3) or runs.append(0))
+    sizes = [size for size, _ in session._sweep(1 << 20, 2 << 20, 2)]
+    assert sizes == [2 << 20, 1 << 20]
+    assert [count for count in runs if count] == [MANY_RUNS] * 2
+    first = runs.index(MANY_RUNS)
+    assert runs[first + 1 : first + 6] == [0] * 5
+
+
 def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """And memory is measured on so many times what is held, not on so many times what is told."""
     levels = (Cache(3, 480 << 20, 64, True), Cache(2, 2 << 20, 64, False), Cache(1, 48 << 10, 64, False))
@@ -240,6 +254,9 @@ def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.Monkey
     assert session.levels == (Cache(3, 60 << 20, 64, True), *levels[1:])
     assert asked == [2 * session.units * (2 << 20), 480 << 20], "beyond what the cores have for themselves"
     assert session._outside() == min(120 << 20, session._room)
+    within = max(session.units * (2 << 20), (60 << 20) // 16)
+    assert session._working_set(session.levels[0]) == min(int((within * (60 << 20)) ** 0.5), session._outside() // 2), "well within it"
+    assert session._working_set(session.levels[1]) == 1 << 20
     assert {name for name, probe in session.probes.items() if probe.warmed_by > 1} == {
         *(f"{kind} {level} together" for kind in PROBE_KINDS for level in ("L3", "L2")),
         *("read L3 alone", "stream L3", "read L2 alone", "write L2 alone", "copy L2 alone", "stream L2"),
