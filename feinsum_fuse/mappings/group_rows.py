@@ -15,7 +15,7 @@ from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .components import Plan
 from .lanes import MOST_VECTORS, MOVED, is_contiguous, is_read_across, lanes_of, whole_columns, whole_vectors, word_columns
-from .segments import GROUP_POINTS, ROW_PARTS, RowVariables, Segment
+from .segments import GROUP_POINTS, KERNEL_POINTS, ROW_PARTS, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -161,7 +161,9 @@ class GroupRows:
         if tile % self.plan.width or not self.in_vectors(rows, lanes):
             equal = [n for groups in range(-(-extent // tile), 2 * extent // tile) if (n := -(-extent // groups)) >= least]
             found, even = (min(sizes, key=longest) for sizes in (parts, equal or parts))
-            found = even if longest(found) > UNEVEN * longest(even) else found
+            # A runtime's first thread starts before the others, so that equal shares of little do not end together.
+            saved = (longest(found) - longest(even)) * self.segment.points / units
+            found = even if saved > KERNEL_POINTS else found
         else:  # where little is turned, it may be so for parts of vectors
             are_whole = self.in_vectors(rows, lanes, UNEVEN - 1) or min(map(longest, whole)) <= DEARER * min(map(longest, parts))
             found = min(whole if are_whole else parts, key=longest)

@@ -24,6 +24,8 @@ REUSE = 1.5
 a load and a store for each vector, and the more rows use one the longer it may take to come from a core's own cache. 64 rows pay with 16
 registers, not with 32: there perceptrons on PoCL take 0.95 of their time without (Zen 4)."""
 USUAL_VECTORS = 3
+LONE_REUSE = 2
+"""The same of rows that are a single vector, as register tiles that have as many rows as there are sums."""
 CROSSED = 8
 """The same of vectors that lie in two lines each, in rows that are used once for each sum that a register tile holds."""
 CORE = 4
@@ -285,13 +287,20 @@ class OwnLoops:
         if second is None or self.lane is None:
             return ()
         written, uses = self.branch.segment.written, self.tiles[second]
-        often = self.components.on_items or uses >= REUSE * (self.registers.accumulators // USUAL_VECTORS) ** 2
+        often = self.components.on_items or uses >= self._paying_uses()
         again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
         far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
         # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
         found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self.registers.accumulators)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)
+
+    def _paying_uses(self) -> float:
+        """How many rows' uses pay for a copy of vectors that lie far apart: of single ones no neighbours come from memory meanwhile."""
+        assert self.lane is not None
+        if self.tiles[self.lane] <= self.registers.width:
+            return LONE_REUSE * self.registers.accumulators
+        return REUSE * (self.registers.accumulators // USUAL_VECTORS) ** 2
 
     def _gathered(self, copied: Sequence[str], outer: Sequence[str]) -> list[str]:
         """Outer variables along which a copied operand lies together: a tile takes lines of them, and the transposition is in the copy."""

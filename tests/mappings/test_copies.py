@@ -114,3 +114,12 @@ def test_more_rows_of_a_register_tile_use_a_vector_while_it_comes_from_a_farther
     found = {choice.name: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
     assert found["tile of H+G+Y"] == 64
     assert found["copied of H"] == copied
+
+
+@pytest.mark.parametrize(("columns", "copied"), [(209, ("X",)), (2000, ())])
+def test_single_vectors_that_lie_far_apart_are_copied_for_fewer_uses(columns: int, copied: tuple[str, ...]) -> None:
+    """Of 56 rows four register tiles use a vector: alone in its row it is copied, and not beside others."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, units=2)
+    cascade = ff.cascade(["Z[k, r] = X[i, k] * U[i, r]"], sizes={"I": 480, "K": columns, "R": 56})
+    found = {choice.name: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
+    assert found["copied of Z"] == copied

@@ -379,7 +379,7 @@ def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
         (32, 2, (32, 256), 16),
         (40, 2, (32, 256), 10),  # two and two groups; of 16, 16 and 8 rows one core would get two
         (40, 1, (32, 256), 16),
-        (146, 2, (32, 256), 15),  # five of ten groups are handed to one core at first: 75 rows, where of 16 rows they are 80, of 14 more
+        (146, 2, (32, 256), 16),  # of 15 rows both cores would have as many, but the second one starts later, and has less of 16
         (146, 2, (1, 1), 12),  # one by one: 74 rows
         (4000, 2, (32, 256), 256),
     ],
@@ -389,6 +389,16 @@ def test_groups_are_shorter_where_cores_would_wait_for_one_another(rows: int, un
     target = replace(ANY_DEVICE, units=units, group_parts=parts)
     found = {c.name: c.usual for c in Family(default_space(cascade, target=target), target).choices()}
     assert found["tile of Z"] == tile
+
+
+@pytest.mark.parametrize(("channels", "tile"), [(64, 11), (16, 12)])
+def test_much_work_is_shared_more_evenly_than_a_core_starts_later(channels: int, tile: int) -> None:
+    """Of 43 rows PoCL hands out 22 and 21 in groups of 11, and 24 and 19 in groups of 12, which is an eighth of the usual number."""
+    sizes = {"O": 32, "C": channels, "H": 45, "W": 45, "P": 43, "Q": 43, "R": 3, "S": 3}
+    cascade = ff.cascade(["Y[o, p, q] = X[c, H: p + r, W: q + s] * F[o, c, r, s]"], sizes=sizes)
+    target = replace(ANY_DEVICE, units=2, group_parts=(32, 256))
+    found = {c.name: c.usual for c in Family(default_space(cascade, target=target), target).choices()}
+    assert found["tile of Y"] == tile
 
 
 @pytest.mark.parametrize(
