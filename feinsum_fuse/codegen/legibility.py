@@ -14,10 +14,11 @@ import pymbolic.primitives as p
 from ..schedule.kernel.remarks import Description
 from .arithmetic import Known, Linear, Range, function_of, is_axis
 from .lines_asked_for import with_lines_once, with_rows_asked_for
+from .loops.element_runs import in_vectors
 from .loops.fused_loops import with_loops_fused
 from .loops.whole_tiles import with_whole_tiles_apart
 from .repeats import loop_names, with_loads, with_names, with_starts
-from .simplification import in_vectors, joined, shortened, unrolled
+from .simplification import joined, shortened, unrolled
 from .statement_expressions import Substitution, VectorCall, array_of, variables, within
 from .statements import Assignment, CStatement, Declaration, Foreign, Kernel, Loop, all_statements, bodies, changed, expressions, renamed
 

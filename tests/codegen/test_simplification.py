@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pymbolic.primitives as p
 import pytest
 from pymbolic import parse
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
-from feinsum_fuse.codegen.simplification import few_at_once, in_vectors, shortened
+from feinsum_fuse.codegen.simplification import few_at_once, shortened
 from feinsum_fuse.codegen.statement_expressions import VectorCall, variables
-from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement, Variable
+from feinsum_fuse.codegen.statements import Assignment, Conditional, CStatement
 from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.schedule.kernel.operations import VectorOperation, Verb
 from tests.cascades.randomness import largest_error
@@ -69,51 +66,6 @@ def test_lanes_that_are_alike_are_not_chosen(first: int, step: int, chosen: str 
     (found,) = shortened([Assignment(p.Variable("Z"), value)], known)
     assert isinstance(found, Assignment)
     assert found.value == p.Variable(chosen) if chosen else isinstance(found.value, VectorCall)
-
-
-STORE = "vstore_private_float4({0}[{1}], vload_private_float4({0}[{1}]) * 2.0)"
-
-
-def in_lines(*body: str, types: str = "float") -> list[str]:
-    """What is left of statements on private arrays of ``float``, elements of which are also moved as vectors of four."""
-    known = {name: Variable(types if name == "Z" else "float", "f", "private") for name in "pqZ"}
-    return lines(kernel(*in_vectors([assignment(text) for text in (*body, STORE.format("p", 0))], known)))[:-1]
-
-
-def test_elements_of_vectors_are_set_and_combined_a_vector_at_a_time() -> None:
-    """Whatever the order in which unrolled loops set them; combined they are in their own order, as sums round."""
-    vector = "vload_private_float4(p[4])"
-    assert in_lines(*(f"p[{k}] = 0.0" for k in (0, 4, 1, 5, 2, 6, 3, 7))) == [
-        f"vstore_private_float4(p[{k}], splat_float4(0.0f));" for k in (0, 4)
-    ]
-    plus = [Assignment(expression("Z[0]"), expression(f"p[{k}]"), "+=") for k in range(4, 8)]
-    known = {name: Variable("float", "f", "private") for name in "pZ"}
-    found = lines(kernel(*in_vectors([*plus, assignment(STORE.format("p", 0))], known)))
-    assert found[0] == f"Z[0] = foldsum_float4(Z[0], {vector});"
-    scaled = [replace(one, value=p.Quotient(p.Product((np.float32(3), one.value)), np.float32(7))) for one in plus]
-    found = lines(kernel(*in_vectors([*scaled, assignment(STORE.format("p", 0))], known)))
-    assert found[0] == f"Z[0] += 3.0f * foldsum_float4(0.0f, {vector}) / 7.0f;"
-    assert in_lines(*(f"Z[0] = fmax(Z[0], p[{k}])" for k in range(4, 8))) == [f"Z[0] = foldfmax_float4(Z[0], {vector});"]
-
-
-@pytest.mark.parametrize(
-    ("statements", "types"),
-    [
-        ([f"q[{k}] = 0.0" for k in range(4)], "float"),  # nothing moves these as vectors
-        ([f"p[{k}] = 0.0" for k in range(3)], "float"),
-        ([f"p[{k}] = 0.0" for k in range(1, 5)], "float"),  # of two vectors
-        (["p[0] = 0.0", "p[1] = 0.0", "p[2] = 0.0", "p[3] = 1.0"], "float"),
-        ([f"p[{k}] = q[0]" for k in range(4)], "float"),  # may change on the way
-        ([f"Z[0] = fmax(Z[0], p[{k}])" for k in (0, 1, 3, 2)], "float"),
-        ([f"Z[0] = fmax(Z[0], p[{k}])" for k in range(1, 5)], "float"),
-        ([f"Z[{k}] = fmax(Z[{k}], p[{k}])" for k in range(4)], "float"),
-        ([f"Z[0] = fmax(p[{k}], Z[1])" for k in range(4)], "float"),
-        ([f"p[5] = fmax(p[5], p[{k}])" for k in range(4, 8)], "float"),  # one of them changes on the way
-        ([f"Z[0] = fmax(Z[0], p[{k}])" for k in range(4)], "double"),  # in another type than the vector's
-    ],
-)
-def test_other_elements_are_left(statements: list[str], types: str) -> None:
-    assert sorted(in_lines(*statements, types=types)) == sorted(line for text in statements for line in lines(kernel(text)))
 
 
 @pytest.mark.parametrize("by_rows", [True, False])

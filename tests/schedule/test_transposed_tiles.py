@@ -72,13 +72,19 @@ def test_rows_shorter_than_a_vector_are_set_to_its_end(n: int, k: int, name: str
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 
-@pytest.mark.parametrize(("n", "k"), [(35, 3), (39, 2), (33, 3)])
-def test_of_few_columns_a_vector_is_filled_with_all_rows(n: int, k: int) -> None:
-    """Element by element, matrices of 3 x 3 numbers took twice as long to fetch."""
-    cascade, schedule = transposed(3, n, k), script(n, k, 16)
+@pytest.mark.parametrize(
+    ("lanes", "n", "k", "dtype"),
+    [
+        *((16, 35, 3, "float32"), (16, 39, 2, "float32"), (16, 33, 3, "float32")),
+        *((8, 21, 3, "float64"), (8, 19, 2, "float32"), (4, 11, 3, "float32")),
+    ],
+)
+def test_of_few_columns_all_rows_become_vectors(lanes: int, n: int, k: int, dtype: str) -> None:
+    """Element by element, matrices of 3 x 3 numbers took twice as long to fetch; nothing behind the last row is read."""
+    cascade, schedule = transposed(3, n, k, dtype), script(n, k, lanes)
     inputs = whole_numbers(cascade)
     source = executable(schedule.apply(cascade.kernel())).source
-    assert "vstoreblocknarrow_local_global_float16(" in source and "if (rows < 16)\n" in source
+    assert f"vstoreblocknarrow_local_global_{c_type(dtype)}{lanes}(" in source and f"if (rows < {lanes})\n" in source
     np.testing.assert_array_equal(run(cascade, schedule, inputs)["Z"], cascade.reference(**inputs)["Z"])
 
 

@@ -1,10 +1,13 @@
-"""Functions that transpose blocks of matrices in registers, or mix what lies apart, and stores past the caches, in OpenCL C."""
+"""Functions that transpose blocks of matrices in registers, add up their columns or mix what lies apart, and stores past the caches, in
+OpenCL C.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.operations import STREAMED_BYTES, WORD, Extent, VectorOperation, Verb
+from ..kernel.operations import FOLDS, HALVED_BYTES, SHORTEST_BLOCK, STREAMED_BYTES, WIDEST_VECTOR, WORD, Extent, VectorOperation, Verb
+from ..target import Quirks
 
 _MIXED = """\
 #ifndef mixed_{0}
@@ -15,6 +18,8 @@ _MIXED = """\
 #endif
 #endif
 """
+QUAD_BYTES = 16
+"""Elements change their places within so many bytes of vectors by instructions that need no tables of places."""
 _WORDS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _ELEMENTS = """\
     for (int column = 0; column < columns; ++column)
@@ -37,12 +42,6 @@ _PADDED = """\
     for (int column = 0; column < columns; ++column)
       set_{0}(__{1}, to + column * to_row, ({0})(0));
 """
-_COLUMNS = """\
-  for (int column = 0; column < columns; ++column)
-    set_{0}(__{1}, to + column * to_row, ({0})({2}));"""
-"""Of fewer columns than the smallest block has, a vector is filled with all rows of each."""
-
-
 def mixing(operation: VectorOperation) -> str:
     """The OpenCL C text of the macro that mixes two of an operation's vectors."""
     return _MIXED.format(operation.vector, f"{_WORDS[operation.vector_bytes // operation.lanes]}{operation.lanes}")
@@ -89,14 +88,14 @@ def block_text(operation: VectorOperation) -> str:
     body = "\n".join(_square(operation, to, source) if is_square else _words(operation, to, source))
     others = f" || columns < {lanes}" if is_square else f" || columns < {lanes} || to_row != {WORD}"
     if is_narrow:
-        body, others = _COLUMNS.format(operation.vector, to, ", ".join(f"from[{row} * from_row + column]" for row in range(lanes))), ""
+        body, others = "\n".join(_narrow(operation, to, source)), ""
     smaller = operation.smaller_block
     how = "element by element" if smaller is None else "by smaller blocks that overlap"
     cut = _ELEMENTS if smaller is None else _OVERLAPPING.format(smaller.name, smaller.lanes)
     if is_narrow or operation.extent is Extent.PADDED:
         how, cut = f"{how}, and zeros behind it", _PADDED.format(operation.vector, to) + cut
     return f"""
-{mixing(operation) if is_square and not is_narrow else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
+{mixing(operation) if is_square else ""}/* A block of a matrix, transposed; what is no whole block goes {how}. */
 static inline void {name}_at(__{to} {element} *to, __{source} {element} const *from, int to_row, int from_row, int rows, int columns)
 {{
   if (rows < {operation.block_rows}{others})
@@ -139,6 +138,41 @@ def _square(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
     setter = streaming(operation) if operation.streamed else f"set_{vector}"
     space = "" if operation.streamed else f"__{to}, "
     yield from (f"  {setter}({space}{_row('to', k)}, {columns[k % quad][k // quad]});" for k in range(lanes))
+
+
+def _narrow(operation: VectorOperation, to: str, source: str) -> Iterator[str]:
+    """A block of fewer columns than a quad has: of its rows quads are loaded, put side by side and dealt out, and no vector is made of
+    elements. What a quad has beyond its row is of the next ones; of the last rows it begins before the row, as nothing may lie behind them.
+    """
+    element, lanes, vector, quad = operation.element, operation.lanes, operation.vector, SHORTEST_BLOCK
+    if lanes <= quad:  # there may be no room for quads before the last rows
+        column = ", ".join(f"from[{row} * from_row + column]" for row in range(lanes))
+        yield "  for (int column = 0; column < columns; ++column)"
+        yield f"    set_{vector}(__{to}, to + column * to_row, ({vector})({column}));"
+        return
+    yield f"  {element}{quad} last;"
+    rows = []
+    for row in range(lanes):
+        load = f"get_{element}{quad}(__{source}, {_row('from', row)}"
+        if row > lanes - quad:
+            name = f"row{row}"
+            yield f"  last = {load} + columns - {quad});"
+            yield f"  {element}{quad} const {name} = columns == 3 ? last.s1233 : columns == 2 ? last.s2323 : last.s3333;"
+            rows.append(name)
+        else:
+            rows.append(f"{load})")
+    yield from (f"  {vector} quads{k} = ({vector})({', '.join(rows[k::quad])});" for k in range(quad))
+
+    def dealt(one: str, other: str, size: int, start: int) -> str:
+        firsts = [q + start + k for q in range(0, lanes, quad) for k in range(0, 2, size)]
+        own = (place for n in firsts for b in (n, n + lanes) for place in range(b, b + size))
+        return f"mixed_{vector}({one}, {other}, {', '.join(map(str, own))})"
+
+    for k in (0, 2):
+        yield from (f"  {vector} {half}{k} = {dealt(f'quads{k}', f'quads{k + 1}', 1, at)};" for half, at in (("low", 0), ("high", 2)))
+    for number, (half, start) in enumerate((("low", 0), ("low", 2), ("high", 0))):
+        condition = f"if (columns > {number}) " if number else ""
+        yield f"  {condition}set_{vector}(__{to}, {_row('to', number)}, {dealt(f'{half}0', f'{half}2', 2, start)});"
 
 
 def _row(array: str, number: int) -> str:
@@ -196,3 +230,60 @@ def streaming(operation: VectorOperation) -> str:
 def places(first: int, count: int) -> str:
     """So many places in a vector as OpenCL C has them."""
     return "".join(f"{place:x}" for place in range(first, first + count))
+
+
+def folded_together(operation: VectorOperation, quirks: Quirks) -> str:
+    """The OpenCL C text that combines each number of a vector with the elements of a vector of its own.
+
+    Two vectors become one by an operation, each half of both combined with the other half, until one is left; by itself each takes as many
+    operations as there are halves. Elements and then pairs are dealt within quads first, as in a block that is transposed.
+    """
+    name, vector, lanes, count = operation.name, operation.vector, operation.lanes, operation.results
+    rows, lines, dealt = [f"x{k}" for k in range(count)], list[str](), 1
+    quad = min(lanes, max(1, QUAD_BYTES * lanes // operation.vector_bytes))
+
+    def step(one: str, other: str, size: int) -> str:
+        lines.append(f"  {operation.element}{size} step{len(lines)} = {_combined(operation, quirks, size, one, other)};")
+        return f"step{len(lines) - 1}"
+
+    def by_twos(halves: Sequence[Sequence[range]]) -> list[str]:
+        """Each two vectors as one: what they have at some places, combined with what they have at the others."""
+        first, second = (", ".join(str(place) for part in half for place in part) for half in halves)
+        return [
+            step(f"mixed_{vector}({one}, {other}, {first})", f"mixed_{vector}({one}, {other}, {second})", lanes)
+            for one, other in zip(rows[::2], rows[1::2], strict=True)
+        ]
+
+    while len(rows) > 1 and dealt < quad:
+        starts = ([q + n for q in range(half, lanes, quad) for n in range(0, quad // 2, dealt)] for half in (0, quad // 2))
+        rows = by_twos([[range(n + b, n + b + dealt) for n in half for b in (0, lanes)] for half in starts])
+        dealt *= 2
+    size, length = lanes, lanes  # of a vector, and in it of what is left of one number or of those that are dealt together
+    while length > dealt:
+        firsts, seconds = (range(start, size, length) for start in (0, length // 2))
+        length //= 2
+        if len(rows) > 1:
+            rows = by_twos([[range(n + b, n + b + length) for b in (0, lanes) for n in half] for half in (firsts, seconds)])
+            continue
+        size //= 2
+        one, other = (", ".join(f"{rows[0]}.s{places(n, length)}" for n in half) for half in (firsts, seconds))
+        rows = [step(f"({operation.element}{size})({one})", f"({operation.element}{size})({other})", size)]
+    arguments = ", ".join(f"{vector} x{k}" for k in range(count))
+    result = f"{operation.element}{count}"
+    return f"""
+{mixing(operation)}static inline {result} {name}({result} start, {arguments})
+{{
+{chr(10).join(lines)}
+  return {_combined(operation, quirks, count, "start", rows[0])};
+}}"""
+
+
+def _combined(operation: VectorOperation, quirks: Quirks, size: int, one: str, other: str) -> str:
+    """How a fold combines two vectors: by a function of OpenCL's on their halves where it is slow on the widest and the longest."""
+    function, operator = operation.function, FOLDS.get(operation.function)
+    if operator:
+        return f"{one} {operator} {other}"
+    if quirks.widest_builtins and (size == WIDEST_VECTOR or size * operation.vector_bytes // operation.lanes >= HALVED_BYTES):
+        halves = ", ".join(f"{function}({one}.{half}, {other}.{half})" for half in ("lo", "hi"))
+        return f"({operation.element}{size})({halves})"
+    return f"{function}({one}, {other})"

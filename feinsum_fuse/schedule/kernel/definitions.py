@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from ...formats.language.functions import FUNCTIONS, Function
 from ...formats.language.vector_functions import PERMUTES
-from ..intrinsics.block_text import block_text, loaded_apart, places, streamed_store, streaming
+from ..intrinsics.block_text import block_text, folded_together, loaded_apart, places, streamed_store, streaming
 from ..intrinsics.complex_text import complex_definitions
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import FOLDS, HALVED_BYTES, LANES, WIDEST_VECTOR, Extent, VectorOperation, Verb
+from .operations import FOLDS, HALVED_BYTES, LANES, SHORTEST_BLOCK, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int"}
 _MASKS |= {"char": "char", "uchar": "char", "short": "short", "ushort": "short"}
@@ -95,6 +95,8 @@ def definitions(operation: VectorOperation, quirks: Quirks, *, has_value: bool =
         lanes //= 2
         if not operation.is_counted or lanes < LANES[0]:
             break
+    if operation.extent is Extent.NARROW:
+        yield f"09_anywhere_{operation.element}{SHORTEST_BLOCK}", anywhere(operation.element, SHORTEST_BLOCK, quirks)
     if operation.streamed:
         yield f"09_past_{operation.streamed}_{operation.vector}", streamed_store(operation)
     if operation.smaller_block is not None:
@@ -216,7 +218,7 @@ def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = 
         case Verb.INDEX | Verb.WHERE:
             return _choice(operation)
         case Verb.FOLD:
-            return _fold(operation)
+            return _fold(operation) if operation.results == 1 else folded_together(operation, quirks)
         case Verb.BLOCK | Verb.WORDS:
             counts = ["to_row", "from_row", "rows", "columns"]
             return f"{block_text(operation)}\n{_stores(operation, ['to', 'from'], counts, has_value)}"

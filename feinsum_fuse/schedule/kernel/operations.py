@@ -113,7 +113,8 @@ class Verb(Enum):
     WORDS = "vstorewords"
     """Moves four rows of bytes, whose columns become words; arguments are those of ``BLOCK``."""
     FOLD = "fold"
-    """A number combined with the elements of a vector, by halves; ``function`` is a key of :data:`FOLDS` or one of OpenCL's."""
+    """A number combined with the elements of a vector, by halves, or each number of a vector with those of a vector of its own;
+    ``function`` is a key of :data:`FOLDS` or one of OpenCL's."""
     PRODUCT = "product"
     """Adds a product to a tile of sums in registers. It takes the tile, the left and the right operand, distances and counts."""
     CALL = "call"
@@ -216,6 +217,8 @@ class VectorOperation:
     line: int = 0
     step: int = 1
     """Of a load: how far apart its elements lie, from the first one on."""
+    results: int = 1
+    """Of ``FOLD``: how many numbers are combined at once."""
     streamed: int = 0
     """Of a store or a square block: vectors go to memory past the caches where they start at multiples of so many bytes; 0: none do."""
 
@@ -232,6 +235,8 @@ class VectorOperation:
         what = self.verb.value + running + self.function + COMPARISON_WORDS.get(self.comparison, "") + self.extent.value
         if self.verb is Verb.LANE:
             what += str(self.lane)
+        if self.results > 1:
+            what += str(self.results)
         apart = [f"every{self.step}"] if self.step > 1 else []
         words = [what, *apart, *((f"ahead{self.distance}",) if self.distance else ()), *self.spaces]
         words += [f"past{self.streamed}"] if self.streamed else []
