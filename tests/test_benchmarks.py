@@ -18,7 +18,7 @@ import pytest
 import feinsum_fuse as ff
 from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs
 from benchmarks.ceiling.mixes import disassembled
-from benchmarks.fidelity import awake, cases, figures, judging, measuring
+from benchmarks.fidelity import cases, figures, judging, measuring
 from feinsum_fuse.device.catalogue import devices, find_device
 from feinsum_fuse.report.agreement import Agreement
 
@@ -201,10 +201,7 @@ def test_checkouts_that_lack_what_is_asked_of_them_are_not_compared(
 
 _AWAKE = """
 import os
-import sys
-from pathlib import Path
 from benchmarks.fidelity import awake
-awake.DRIVER = Path(sys.argv[1])
 made, start = [], awake.subprocess.Popen
 awake.subprocess.Popen = lambda *arguments: made.append(start(*arguments)) or made[-1]
 with awake.awake():
@@ -225,9 +222,9 @@ def _soon(condition: Callable[[], bool]) -> bool:
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has processes that run where nothing else wants to")
 @pytest.mark.parametrize("end", ["leave", "die"])
-def test_processors_are_kept_awake_by_who_wants_nothing(end: str, tmp_path: Path) -> None:
+def test_processors_are_kept_awake_by_who_wants_nothing(end: str) -> None:
     """One idle-class process on each; none is left, also where the one that started them dies."""
-    command = [sys.executable, "-c", _AWAKE, str(tmp_path / "halts")]
+    command = [sys.executable, "-c", _AWAKE]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=FOLDER.parent) as process:
         assert process.stdout is not None
         spinning = [int(word) for word in process.stdout.readline().split()]
@@ -235,16 +232,3 @@ def test_processors_are_kept_awake_by_who_wants_nothing(end: str, tmp_path: Path
         assert [os.sched_getaffinity(one) for one in spinning] == [{one} for one in os.sched_getaffinity(0)]
         process.communicate(f"{end}\n")
     assert _soon(lambda: not any(Path(f"/proc/{one}").exists() for one in spinning))
-
-
-@pytest.mark.parametrize(("driver", "polls"), [("haltpoll\n", True), ("intel_idle\n", False), (None, False)])
-def test_processors_that_poll_are_left_alone(driver: str | None, polls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that sleeps on one is back at once; behind a process that does nothing it waits for the host."""
-    monkeypatch.setattr(awake, "DRIVER", tmp_path / "current_driver")
-    if driver is not None:
-        awake.DRIVER.write_text(driver)
-    assert awake.polls() == polls
-    monkeypatch.setattr(awake.subprocess, "Popen", lambda *_: pytest.fail("somebody does nothing"))
-    if polls:
-        with awake.awake():
-            pass

@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot; figures: begin no workload after so many")
     parser.add_argument("--anew", action="store_true", help="figures: forget what is kept, which the model of another day may have said")
     parser.add_argument("--every", type=int, default=1, help="residuals, processors: every so manieth mapping of a workload")
-    parser.add_argument("--awake", action="store_true", help="slot: keep virtual processors from being halted, if they do not poll")
+    parser.add_argument("--awake", action="store_true", help="slot: keep virtual processors from being halted; try both")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     device = Device(given.device or "epyc_zen5")
