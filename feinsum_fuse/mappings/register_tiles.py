@@ -10,6 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from ..cascades.maps import calls_in, has_sums, kept_triangle
+from ..cascades.rewriting.split_reduction import merges_parts
 from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Node, Storage
 from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
@@ -330,12 +331,14 @@ class RegisterTile:
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
         rows = self._row_bytes(second) * down if second is not None else 0
         near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
-        cost *= self._kept_part(vectors * self.width, down, along, second)
-        return cost, vectors if near else 2 * MOST_VECTORS - vectors
+        part = self._kept_part(vectors * self.width, down, along, second)
+        if part < 1 and all({second, along} <= set(access.variables) for access in self.einsum.operands):
+            return part, vectors  # nothing is used again, and what is read beyond the triangle is computed for it
+        return cost * part, vectors if near else 2 * MOST_VECTORS - vectors
 
     def _kept_part(self, across: int, down: int, along: str | None, second: str | None) -> float:
         """The part of register tiles in which there is an element of the triangle that a map keeps: the others are skipped."""
-        kept = kept_triangle(self.einsum.map)
+        kept = self._triangle()
         if kept is None or {*kept} != {along, second}:
             return 1
         sides = {along: across, second: down}
@@ -345,6 +348,15 @@ class RegisterTile:
         firsts = -(-small // step)
         reached = [min(firsts, (min(large, start + other) - 1) // step + 1) for start in range(0, large, other)]
         return sum(reached) / (firsts * len(reached))
+
+    def _triangle(self) -> tuple[str, str] | None:
+        """The variables of the triangle that a map keeps, the smaller first, or that of the parts that are merged."""
+        parts = next((e for e in self.branch.segment.around.cascade.einsums if merges_parts(self.einsum, e)), None)
+        kept = kept_triangle(self.einsum.map if parts is None else parts.map)
+        if kept is None or parts is None:
+            return kept
+        small, large = (self.einsum.output.indices[parts.output_variables.index(variable) - 1].bare for variable in kept)
+        return (small, large) if small is not None and large is not None else None
 
     def _row_bytes(self, second: str) -> int:
         """Bytes of the operands that go with one row of a register tile, over all reductions."""

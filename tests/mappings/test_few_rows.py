@@ -54,9 +54,17 @@ def test_groups_of_few_rows_take_whole_register_tiles_of_columns(rows: int, tile
     assert groups(cascade) == [("H", "h", tile)]
 
 
+def test_merged_parts_of_a_triangle_are_read_in_tiles_that_reach_least_beyond_it() -> None:
+    """What a tile reads beyond the diagonal is computed for it, sums of thousands of products."""
+    cascade = suited(ff.cascade("Z[m, n] = A[k, m] * A[k, M: n]", sizes={"K": 15089, "M": 192}), TARGET)
+    family = Family(default_space(cascade, None, TARGET), TARGET, outputs=cascade.outputs)
+    vectors = {choice.about: choice.usual for choice in family.choices(Rules()) if choice.kind == "vectors"}
+    assert vectors["Z_half"] == 1 < vectors["Z_half_part"]
+
+
 @pytest.mark.parametrize(("rows", "cost", "tile"), [(814, 12.0, 48), (814, 0.0, 16), (500, 12.0, 16)], ids=["far", "free", "near"])
 def test_groups_take_more_columns_where_each_reads_all_rows_from_afar(rows: int, cost: float, tile: int) -> None:
-    """Of 475 columns groups of 16 leave both cores the same, and so do those of 48, which read a third as often what no core's cache holds."""
+    """Of 475 columns groups of 16 leave both cores the same, and so do those of 48, which read far rows a third as often."""
     target = replace(TARGET, core_cache_bytes=2 << 20, far_line_cost=cost)
     sizes = {"M": rows, "N": 475, "K": 914}
     cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes=sizes), target)
