@@ -291,7 +291,8 @@ class OwnLoops:
         again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
         far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
         # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
-        found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self.registers.accumulators)]
+        down = self.registers.accumulators // min(USUAL_VECTORS, -(-self.tiles[self.lane] // self.registers.width))
+        found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > down)]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)
 

@@ -123,3 +123,13 @@ def test_single_vectors_that_lie_far_apart_are_copied_for_fewer_uses(columns: in
     cascade = ff.cascade(["Z[k, r] = X[i, k] * U[i, r]"], sizes={"I": 480, "K": columns, "R": 56})
     found = {choice.name: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
     assert found["copied of Z"] == copied
+
+
+@pytest.mark.parametrize(("queries", "copied"), [(17, ("D",)), (7, ())])
+def test_lanes_that_are_no_neighbours_are_copied_for_two_register_tiles(queries: int, copied: tuple[str, ...]) -> None:
+    """Register tiles of three vectors have 8 rows: 17 queries are more of them, 7 are one."""
+    target = replace(ANY_DEVICE, vector_bytes=64, vector_registers=32, units=2)
+    lines = ["S[d, q, t] = Q[q, e] * D[d, t, e]", "M[d, q] = max(S[d, q, t])", "Z[d] = M[d, q]"]
+    cascade = ff.cascade(lines, sizes={"D": 73, "T": 47, "Q": queries, "E": 81})
+    found = {choice.name: choice.usual for choice in Family(default_space(cascade, target=target), target).choices()}
+    assert found["copied of S"] == copied
