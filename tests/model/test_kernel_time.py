@@ -50,13 +50,15 @@ workload:
 """
 
 
-def product(down: int, across: int, *, size: int = 64, groups: int = 2, registers: bool = True) -> Spec:
-    """A product whose register tile is so many rows and vectors."""
+def product(
+    down: int, across: int, *, size: int = 64, groups: int = 2, registers: bool = True, value: str = "A[m, k] * B[k, n]", more: str = ""
+) -> Spec:
+    """A product, or another sum over ``k``, whose register tile is so many rows and vectors."""
     held = "- !Storage {tensors: [Z], component: Register}" if registers else ""
     mapping = f"""
 mapping:
   nodes:
-  - !Storage {{tensors: [A, B, Z], component: Main}}
+  - !Storage {{tensors: [A, B, Z{more}], component: Main}}
   - !Spatial {{rank_variable: m, tile_shape: {size // groups}, component: Core, name: core}}
   - !Temporal {{rank_variable: m, tile_shape: {down}}}
   - !Temporal {{rank_variable: n, tile_shape: {8 * across}}}
@@ -67,7 +69,7 @@ mapping:
   - !Spatial {{rank_variable: n, tile_shape: 1, component: Lane, name: lane}}
   - !Compute {{einsum: Z, component: MAC}}
 """
-    return ff.loads(DEVICE.replace("SIZE", str(size)) + mapping)
+    return ff.loads(DEVICE.replace("SIZE", str(size)).replace("A[m, k] * B[k, n]", value) + mapping)
 
 
 def core(spec: Spec) -> float:
@@ -89,6 +91,13 @@ def test_a_kernel_may_ask_for_what_the_architecture_has() -> None:
 def test_a_full_register_tile_runs_at_the_rate_of_multiply_adds() -> None:
     accesses = 1 + 6 / 8 * 2 * CYCLES["access"].value  # six loads for eight multiply-adds, of which two are a cycle
     assert core(product(4, 2)) == pytest.approx(64 * 64 * 256 / 8 / 2 / RATE * accesses, rel=0.02)
+
+
+def test_a_difference_of_products_is_two_multiply_adds() -> None:
+    """The first is added to what the sum has so far, the second is taken from that."""
+    specs = product(4, 2), product(4, 2, value="A[m, k] * B[k, n] - C[m, k] * D[k, n]", more=", C, D")
+    one, two = (sum(part.code.arithmetic for part in _parts(spec) if part.role == "update") for spec in specs)
+    assert one == 64 * 64 * 256 / 8 and two == 2 * one
 
 
 def test_few_accumulators_wait_for_their_last_sum() -> None:

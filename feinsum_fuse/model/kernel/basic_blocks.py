@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from constantdict import constantdict
-from pymbolic.primitives import Product
+from pymbolic.primitives import Product, Sum
 
 from ...formats.affine import Affine
 from ...formats.language.reductions import ADD
@@ -132,8 +132,12 @@ class CodeLine:
 
     @property
     def is_multiply_add(self) -> bool:
-        """Whether a multiplication that comes last becomes one operation with the addition of a sum."""
-        return self.statement.reduce == ADD.name and isinstance(self.statement.value, Product)
+        """Whether a multiplication that comes last becomes one operation with the addition of a sum, or that of the first of several terms,
+        of which the second has one as well.
+        """
+        value = self.statement.value
+        first = value.children[:2] if isinstance(value, Sum) else (value,)
+        return self.statement.reduce == ADD.name and all(isinstance(term, Product) for term in first)
 
     @property
     def is_transposed(self) -> bool:

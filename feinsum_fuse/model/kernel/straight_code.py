@@ -27,7 +27,7 @@ from .compiler.sum_vectors import SumVectors
 from .held_values import handed_on, most_held, times_read, vectors_at
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, is_call, is_divided
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, by_loops, is_call, is_divided
 
 
 @dataclass(frozen=True)
@@ -188,10 +188,8 @@ class Straight:
 
     def _counted(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
         moving = self._moving(line)
-        counted, own, _ = self.scalars.operations(line)
-        found: Counter[tuple[str, frozenset[str]]] = Counter()
-        for (what, names), count in counted:
-            found[what, moving(names)] += count
+        counted, own, fused, _ = self.scalars.operations(line)
+        found = by_loops(counted, fused, moving)
         cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
         if cost is not None:
             # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -30,8 +30,12 @@ ADDITION, SIMPLE = "+", "*"
 ONE_INSTRUCTION = (ADDITION, SIMPLE)
 Path = tuple[tuple[str, frozenset[str]], ...]
 """Operations each of which waits for the one before: what they are, and the variables that they are made of."""
-Operations = tuple[tuple[tuple[tuple[str, frozenset[str]], int], ...], frozenset[str], Path]
-"""Those of a value, its variables, and the longest path of functions of functions."""
+OperationCounts = tuple[tuple[tuple[str, frozenset[str]], int], ...]
+"""What they are and the variables that they are made of, and how many."""
+Fused = tuple[tuple[frozenset[str], frozenset[str]], ...]
+"""Additions to products that nothing else uses: the variables of the product, and those of the sum."""
+Operations = tuple[OperationCounts, frozenset[str], Fused, Path]
+"""Those of a value, its variables, additions that products may take along, and the longest path of functions of functions."""
 
 
 def is_call(what: str) -> bool:
@@ -64,6 +68,8 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         """Those that are complex numbers: a product of two takes two operations on vectors, the second one with an addition."""
         self.found: Counter[tuple[str, frozenset[str]]] = Counter()
         """(function, :data:`ADDITION` or :data:`SIMPLE`; the variables) -> how many."""
+        self.fused: list[tuple[frozenset[str], frozenset[str]]] = []
+        """Those of the additions that may be one operation with a product."""
         self.known: dict[object, tuple[frozenset[str], Path]] = {}
         """Expressions that were counted -> their variables, and the longest of their paths."""
         self.turned: set[object] = set()
@@ -91,7 +97,17 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         return frozenset([expr.name])
 
     def map_sum(self, expr: Sum) -> frozenset[str]:
-        return self._joined(ADDITION, expr.children)
+        """From the first term on, as the text has them: each addition takes along a product that nothing else has computed."""
+        own = [is_product(child) and child not in self.known and not self.pairs for child in expr.children]
+        terms = [self.rec(child) for child in expr.children]
+        joined = terms[0]
+        for k, term in enumerate(terms[1:], 1):
+            joined |= term
+            self._count(ADDITION, joined)
+            products = [terms[at] for at in ((0, 1) if k == 1 else (k,)) if own[at]]
+            if products:
+                self.fused.append((max(products, key=len), joined))
+        return joined
 
     def map_product(self, expr: Product) -> frozenset[str]:
         """What a sum subtracts is written as a product with -1, which costs nothing."""
@@ -156,6 +172,27 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         self.path = (*self.path, (what, names))
 
 
+def is_product(value: object) -> bool:
+    """Whether an expression multiplies, by more than the -1 of what is subtracted."""
+    if not isinstance(value, Product):
+        return False
+    factors = [child for child in value.children if child != -1]
+    return len(factors) > 1 or any(map(is_product, factors))
+
+
+def by_loops(
+    counted: OperationCounts, fused: Fused, moving: Callable[[frozenset[str]], frozenset[str]]
+) -> Counter[tuple[str, frozenset[str]]]:
+    """Operations with the loops that move them; an addition to a product that the same loops move is one operation with it."""
+    found: Counter[tuple[str, frozenset[str]]] = Counter()
+    for (what, names), count in counted:
+        found[what, moving(names)] += count
+    for product, joined in fused:
+        if moving(product) == moving(joined):
+            found[ADDITION, moving(joined)] -= 1
+    return +found
+
+
 def _length(path: Path) -> float:
     return sum(_cycles(what) for what, _ in path)
 
@@ -164,13 +201,13 @@ def _length(path: Path) -> float:
 def counted_operations(
     value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str], pairs: frozenset[str] = frozenset()
 ) -> Operations:
-    """The operations of a value, some of whose operands are others, its variables, and the longest path of operations that wait for one
-    another; empty without two functions on it. Candidates of a search compute the same values."""
+    """The operations of a value, some of whose operands are others, its variables, additions that products may take along, and the longest
+    path of operations that wait for one another; empty without two functions on it. Candidates of a search compute the same values."""
     operations = _Operations(narrow, pairs)
     renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))
     own = operations.rec(renamed(value))
     calls = sum(is_call(what) for what, _ in operations.path)
-    return tuple(operations.found.items()), own, operations.path if calls > 1 else ()
+    return tuple(operations.found.items()), own, tuple(operations.fused), operations.path if calls > 1 else ()
 
 
 def alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
