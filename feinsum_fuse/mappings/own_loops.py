@@ -241,7 +241,7 @@ class OwnLoops:
         if self.components.tiles is None or not self.branch.plan.groups:
             return ()
         sets = [chosen for count in range(len(fitting) + 1) for chosen in combinations(fitting, count)]
-        usual = self._packed(second) or self._kept(second, outer)
+        usual = self._packed(second, outer) or self._kept(second, outer)
         return self.choose(Choice.of("copied", self.einsum.name, usual, sets))
 
     def _kept(self, second: str | None, outer: Sequence[str]) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ class OwnLoops:
         Local memory holds them beside what the group's Einsums hand on.
         """
         branch, written = self.branch, self.branch.segment.written
-        if self.components.on_items or second is None or self.lane is None or self._packed(second):
+        if self.components.on_items or second is None or self.lane is None or self._packed(second, outer):
             return ()
         room = branch.plan.target.limits.local_bytes - (branch.tile * branch.segment.row_bytes(branch.rows) if branch.rows else 0)
         names, found = [a.tensor for a in self.einsum.operands], list[str]()
@@ -282,7 +282,7 @@ class OwnLoops:
         memory = self.components.tiles or self.components.outer
         return [Storage((tensor,), memory) for tensor, own in scopes.items() if own == scope]
 
-    def _packed(self, second: str | None) -> tuple[str, ...]:
+    def _packed(self, second: str | None, outer: Sequence[str]) -> tuple[str, ...]:
         """Operands whose vectors are used again along the register tile's other variable, and lie far apart or not in lanes' order."""
         if second is None or self.lane is None:
             return ()
@@ -290,11 +290,17 @@ class OwnLoops:
         often = self.components.on_items or uses >= self._paying_uses()
         again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
         far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
-        # Lanes that are no neighbours are loaded one by one by each register tile: two of them pay for a copy.
-        down = self.registers.accumulators // min(USUAL_VECTORS, -(-self.tiles[self.lane] // self.registers.width))
-        found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > down)]
+        found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self._loads_of_one(a, outer))]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
         return () if twice or set(found) & set(self.branch.turned(self.einsum)) else tuple(found)
+
+    def _loads_of_one(self, access: Access, outer: Sequence[str]) -> int:
+        """How many rows load lanes that are no neighbours one by one for less than a copy takes: those of a register tile. As many as there
+        are sums where outer loops use the copy again, above which it may be kept.
+        """
+        if self.lane is None or any(self.tiles[v] > 1 and v not in access.variables for v in outer):
+            return self.registers.accumulators
+        return self.registers.accumulators // min(USUAL_VECTORS, -(-self.tiles[self.lane] // self.registers.width))
 
     def _paying_uses(self) -> float:
         """How many rows' uses pay for a copy of vectors that lie far apart: of single ones no neighbours come from memory meanwhile."""
