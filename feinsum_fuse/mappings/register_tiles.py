@@ -355,7 +355,8 @@ class RegisterTile:
         kept = kept_triangle(self.einsum.map if parts is None else parts.map)
         if kept is None or parts is None:
             return kept
-        small, large = (self.einsum.output.indices[parts.output_variables.index(variable) - 1].bare for variable in kept)
+        merged = {part.bare: own.bare for part, own in zip(parts.output.indices[1:], self.einsum.output.indices, strict=True)}
+        small, large = (merged.get(variable) for variable in kept)  # what ends at a row may be reduced in each part
         return (small, large) if small is not None and large is not None else None
 
     def _row_bytes(self, second: str) -> int:

@@ -109,3 +109,12 @@ def test_einsums_that_share_nothing_but_lanes_are_kernels_of_their_own(columns: 
     lines = ["T[i, j, s] = X[i, j, k] * C[k, s]", "U[j, q, s] = T[i, j, s] * A[i, q]", "Z[q, r, s] = U[j, q, s] * B[j, r]"]
     cascade = ff.cascade(lines, sizes={"I": 108, "J": 93, "K": 99, "Q": 21, "R": 24, "S": columns})
     assert groups(cascade, replace(TARGET, core_cache_bytes=1 << 21)) == kernels
+
+
+def test_merged_parts_of_sums_that_a_diagonal_ends_have_no_triangle_of_their_own() -> None:
+    """The variable that ends at the rows is summed up in each part, and the merge has it no more."""
+    line = "Z[m, n] = where(k <= m, A[m, k, j] * B[n, j], 0)"
+    cascade = ff.cascade(line, sizes={"M": 96, "N": 64, "K": 96, "J": 20000})
+    split = SplitReduction("Z", "j", 16).apply(cascade)
+    family = Family(default_space(split, None, TARGET), TARGET, outputs=split.outputs)
+    assert {choice.about for choice in family.choices(Rules()) if choice.kind == "vectors"} == {"Z_part", "Z"}
