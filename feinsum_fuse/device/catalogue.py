@@ -19,7 +19,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
-from .calibration.caches import LAST_CACHE, own_caches, shared_cache
+from .calibration.caches import FAR_LINE_COST, LAST_CACHE, own_caches, shared_cache
 from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
@@ -171,6 +171,7 @@ def target(device: cl.Device) -> Target:
         page_bytes=mmap.PAGESIZE,
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
+        far_line_cost=Target.far_line_cost if is_gpu or (far := _calibrated(device, FAR_LINE_COST)) is None else far,
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
@@ -183,15 +184,17 @@ def default_file(device: cl.Device) -> Path:
 
 
 def _last_cache(device: cl.Device) -> int:
-    """Bytes of the last cache: of a guest of a virtual machine, which is told of all of its host's, what a calibration found that it gets.
+    """Bytes of the last cache: of a guest of a virtual machine, which is told of all of its host's, what it gets by a calibration."""
+    told, found = shared_cache(device), _calibrated(device, LAST_CACHE)
+    return told if found is None else min(told, int(found))
 
-    That is looked up in the text of the device file, since a target is asked for where no reader of YAML is loaded.
-    """
-    told = shared_cache(device)
+
+def _calibrated(device: cl.Device, name: str) -> float | None:
+    """A figure of the device file, looked up in its text, since a target is asked for where no reader of YAML is loaded."""
     with suppress(OSError, ValueError):
-        if found := re.search(rf"^ +{LAST_CACHE}: ([0-9.e+]+)$", default_file(device).read_text(), re.MULTILINE):
-            return min(told, int(float(found[1])))
-    return told
+        if found := re.search(rf"^ +{name}: ([0-9][0-9.e+-]*)$", default_file(device).read_text(), re.MULTILINE):
+            return float(found[1])
+    return None
 
 
 def items_in_step(device: cl.Device) -> int:

@@ -135,7 +135,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         vector_registers=int(known.get("vector_registers", target.vector_registers)),
         line_bytes=int(known.get("line_bytes", target.line_bytes)),
         load_cost=_load_cost(known, lane.size) or target.load_cost,
-        far_line_cost=_far_line_cost(spec, known, lane.size) or target.far_line_cost,
+        far_line_cost=target.far_line_cost if (far := far_line_cost(spec)) is None else far,
         nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
         core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
@@ -157,14 +157,27 @@ def _on_the_way(spec: Spec) -> tuple[list[Leaf], list[Leaf]]:
     return path[:first], path[first:]
 
 
-def _far_line_cost(spec: Spec, known: Mapping[str, float], lanes: int) -> float | None:
-    """What a line from the nearest memory that all cores share takes, in multiply-adds of vectors: each core has its part of the rate."""
+def far_line_cost(spec: Spec) -> float | None:
+    """What a line from the nearest memory that all cores share takes longer than one from a core's own caches, in multiply-adds of vectors,
+    by an architecture that was measured: each core has its part of the shared rate.
+    """
+    assert spec.arch is not None
+    known, lane = spec.arch.variables, Components.of(spec).lane
     above, below = _on_the_way(spec)
-    shared = next((leaf for leaf in reversed(above) if isinstance(leaf, Memory)), None)
-    rate = next((action.throughput for action in shared.actions if action.name == "read"), None) if shared is not None else None
+    far = [memory for memory in reversed(above) if isinstance(memory, Memory)]
+    near = [m for m in below if isinstance(m, Memory) and Bindings(spec).memory(m.name) == "cache"]
     units = prod(fanout.fanout for leaf in below[:1] for fanout in leaf.spatial)
-    bits = known.get("line_bytes", 0) * 8 * units
-    return bits / rate * known[CALIBRATED] / lanes if bits and isinstance(rate, int | float) else None
+    if lane is None or not far or CALIBRATED not in known or "line_bytes" not in known or (rate := _read_rate(far[0])) is None:
+        return None
+    own = _read_rate(near[0]) if near else None
+    seconds = known["line_bytes"] * 8 * (units / rate - (1 / own if own is not None else 0))
+    return max(0.0, seconds * known[CALIBRATED] / lane.size)
+
+
+def _read_rate(memory: Memory) -> float | None:
+    """Bits that are read a second."""
+    rate = next((action.throughput for action in memory.actions if action.name == "read"), None)
+    return rate if isinstance(rate, int | float) and rate > 0 else None
 
 
 def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:

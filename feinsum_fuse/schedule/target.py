@@ -104,7 +104,8 @@ class Target:
     load_cost: float = 0.5
     """What the load of a vector costs beside multiply-adds, which wait for few of them; in multiply-adds."""
     far_line_cost: float = 8.0
-    """What a line that comes from beyond a core's own caches costs while all cores read such, in multiply-adds of vectors."""
+    """What a line that comes from beyond a core's own caches costs more than one from these while all cores read such, in multiply-adds of
+    vectors, until a calibration has found it: 0 to 1 on a Zen 4, 1 to 3 on a Zen 5, 10 to 30 on Xeons."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10

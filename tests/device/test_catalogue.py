@@ -13,10 +13,11 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device import catalogue
-from feinsum_fuse.device.calibration.caches import LAST_CACHE, caches, shared_cache
+from feinsum_fuse.device.calibration.caches import FAR_LINE_COST, LAST_CACHE, caches, shared_cache
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
 from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
+from feinsum_fuse.schedule.target import Target
 
 
 def test_default_is_pocl() -> None:
@@ -48,6 +49,15 @@ def test_of_the_last_cache_counts_what_a_calibration_found(tmp_path: Path, monke
         assert catalogue.target(device).last_cache_bytes == share
     file.write_bytes(b"\xff\xfe")
     assert catalogue.target(device).last_cache_bytes == told
+
+
+def test_lines_from_afar_cost_what_a_calibration_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, file = find_device(), tmp_path / "device.yaml"
+    monkeypatch.setattr(catalogue, "default_file", lambda device: file)
+    assert catalogue.target(device).far_line_cost == Target.far_line_cost
+    for figure, cost in (("0.0", 0.0), ("1.7e-05", 1.7e-5), ("15.1", 15.1), ("-3.0", Target.far_line_cost)):
+        file.write_text(f"arch:\n  variables:\n    {FAR_LINE_COST}: {figure}\n")
+        assert catalogue.target(device).far_line_cost == cost
 
 
 def test_unknown_device_lists_what_exists() -> None:

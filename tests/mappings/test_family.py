@@ -216,6 +216,8 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     lines = measured.arch.variables.set("multiply_adds_float32", 1e11).set("line_bytes", 64.0)
     reads = fitted(ANY_DEVICE, nominal.replace(arch=replace(measured.arch, variables=lines)))
     assert reads.far_line_cost == pytest.approx(64 * 8 * 2 * 1e11 / 16)  # two cores share the nominal rate of a bit a second
+    near = fitted(ANY_DEVICE, nominal.replace(arch=replace(arch, variables=lines), opencl=bound))
+    assert near.far_line_cost == pytest.approx(64 * 8 * 1e11 / 16), "and each reads as much from a cache of its own"
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide
 
