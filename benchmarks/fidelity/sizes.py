@@ -1,4 +1,4 @@
-"""The sizes of sets I to AD, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AE, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -228,6 +228,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "coil_encoding": {"C": (4, 16), "K": (24, 96), "Y": (32, 128), "X": (32, 128)},
         "divisive_normalisation": {"C": (6, 24), "Y": (32, 128), "X": (32, 128), "R": (5, 9)},
         "canopy_light": {"C": (500, 3000), "L": (20, 80)},
+    },
+    2633: {
+        "attention_gradient": {"H": (2, 8), "M": (60, 240), "N": (60, 240), "E": (24, 80)},
+        "fast_weights": {"B": (60, 400), "E": (32, 128), "D": (32, 128)},
+        "hidden_states": {"B": (200, 1200), "I": (24, 96)},
+        "molecule_scattering": {"I": (80, 320), "Q": (16, 64)},
+        "fock_matrix": {"I": (22, 48)},
+        "credit_losses": {"S": (200, 1000), "N": (100, 500), "F": (4, 16)},
+        "back_projection": {"Y": (32, 96), "X": (32, 96), "A": (12, 48), "D": (32, 96)},
+        "orthogonal_step": {"I": (60, 240), "J": (100, 500)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
