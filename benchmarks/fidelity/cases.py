@@ -208,7 +208,7 @@ NOT_LOOKED_AT: tuple[str, ...] = (
 )
 """Workloads AE: of kinds that are in none of the others, as training of attention, memories that nets write to, hidden states of sequences,
 scattering by molecules, self-consistent fields, risks of loans, tomography and optimisers of matrices have them, sizes drawn; for both
-runtimes on a Zen 4 as that of set AC. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+runtimes on a Zen 4 as that of set AC. Their mappings are chosen as set I's were. No interval is made of them."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
