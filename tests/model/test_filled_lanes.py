@@ -39,9 +39,35 @@ def test_the_first_lane_is_there_with_its_load() -> None:
 
 @pytest.mark.parametrize("step", [2, 3, 4])
 def test_near_lanes_are_mixed_of_as_many_vectors_as_they_lie_apart(step: int) -> None:
-    slow = {"load_seconds": 1e-6, "pack_seconds": 1e-13}
+    slow = {"load_seconds": 1e-6, "split_load_seconds": 1e-6, "pack_seconds": 1e-13}
     assert seconds(windows(1, step), **slow) == pytest.approx(32 * 21 * (step + 1) * 1e-6, rel=0.01)
     assert seconds(windows(1, step), pack_seconds=1e-6) == pytest.approx(32 * 21 * (step - 1) * 1e-6, rel=0.01)
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_vectors_that_near_lanes_are_mixed_of_may_lie_in_two_lines(step: int) -> None:
+    """They are of 32 bytes, and begin at any number."""
+    slow = {"split_load_seconds": 1e-6, "pack_seconds": 1e-13}
+    assert seconds(windows(1, step), **slow) == pytest.approx(32 * 21 * step * 28 / 64 * 1e-6, rel=0.01)
+
+
+def test_of_a_mix_the_last_vector_begins_before_a_whole_one() -> None:
+    """Of vectors of 32 bytes that begin with their lines the second begins seven numbers behind the first one, at 28 bytes."""
+    spec = with_variables(
+        mapped(
+            "{rank_sizes: {Y: 32, X: 8, L: 16}, bits_per_value: {All: 32}, einsums: ['Z[y, x] = 3 * A[y, L: 2*x]']}",
+            "[A, Z]",
+            "- !Temporal {rank_variable: y, tile_shape: 1}\n  - !Spatial {rank_variable: x, tile_shape: 1, component: Lane, name: lane}",
+        ),
+        launch_seconds=1e-12,
+    )
+    assert seconds(spec, split_load_seconds=1e-6, pack_seconds=1e-13) == pytest.approx(32 * 28 / 64 * 1e-6, rel=0.01)
+
+
+def test_near_lanes_are_mixed_of_whole_vectors() -> None:
+    """Only the number that all lanes are multiplied with is loaded alone."""
+    slow = {"load_seconds": 1e-6, "split_load_seconds": 1e-6, "narrow_load_seconds": 1e-13, "pack_seconds": 1e-13}
+    assert seconds(windows(1, 2), **slow) == pytest.approx(32 * 21 * 2 * 1e-6, rel=0.01)
 
 
 @pytest.mark.parametrize(("rows", "cut"), [(16, 0), (13, 4), (12, 3), (9, 0)])

@@ -283,7 +283,7 @@ class Straight:
         loop = self.block.loop
         count = float(line.distinct(place))
         repeated = loop is None or loop.name in moved or place.source in self._written
-        loads, packs = count, 0.0
+        loads, packs, single = count, 0.0, 0.0
         if is_vector:
             assert line.lane is not None
             step = stride(self.nest, place, line.lane.name)
@@ -293,8 +293,11 @@ class Straight:
             elif line.is_transposed:
                 moves, blocks = BlockMoves.of(line, self.scalars.native(line)), count / line.counts[columns_of(line).name]
                 loads, packs = blocks * moves.vectors, blocks * moves.packed
+                single = min(loads, packs)
             else:
                 loads, packs = self.scalars.filling(line, place, line.filled)
+                single = 0.0 if self.scalars.mixed(line, place) else min(loads, packs)
+                counts.split_loads += loads * self.scalars.mixed_split(line, place) if repeated else 0.0
                 counts.cut_packed += self.scalars.cut(line, place) if repeated else 0.0
         elif line.lane is None and loop is not None and loop.name in moved:
             loads = count / self.vectorised
@@ -314,13 +317,13 @@ class Straight:
         is_narrow = self.scalars.is_narrow(line, self.vectorised) or (line.lane is not None and not is_vector)
         if repeated:
             counts.loads += loads
-            counts.narrow_loads += loads if is_narrow else min(loads, packs)
+            counts.narrow_loads += loads if is_narrow else single
             if line.lane is not None and not is_vector and counts.uses[place.source, place.indices] > count:
                 counts.narrow_spread += loads if self.scalars.is_narrow(line, self.vectorised) else 0.0
             counts.packed += packs + (loads * self.scalars.turned(line, place) if is_vector else 0.0)
         else:
             counts.before += loads
-            counts.narrow_before += loads if is_narrow else min(loads, packs)
+            counts.narrow_before += loads if is_narrow else single
             counts.kept += count if line.lane is None or is_vector else 0.0
 
     def _store(self, line: CodeLine, counts: CodeCounts) -> None:

@@ -120,8 +120,7 @@ class ScalarVectors:
         as many as these lie apart, and mixed.
         """
         assert line.lane is not None
-        apart = stride(self.nest, place, line.lane.name) or 0
-        if line.is_vector and is_near(apart, line.width) and memory_of(self.nest, place.source) != "private":
+        if apart := self.mixed(line, place):
             pieces = line.distinct(place) * max(1.0, line.width / self.native(line))
             return pieces * apart, pieces * (apart - 1)
         vectors, found = line.distinct(place), {0}
@@ -132,12 +131,27 @@ class ScalarVectors:
         every = math.prod(math.ceil(count) for step, count in moved if step)
         return vectors * lanes * (len(found) / every if len(found) <= MOST_ELEMENTS else 1.0), vectors * (lanes - 1)
 
-    def cut(self, line: CodeLine, place: Place) -> float:
-        """Of the lanes put in (:meth:`filling`), those of whole vectors that stay empty in part: half vectors take what others do."""
+    def mixed(self, line: CodeLine, place: Place) -> int:
+        """Of how many whole vectors each of a place's is mixed, whose elements lie so many apart; 0 where lanes are filled one by one."""
         assert line.lane is not None
         apart = stride(self.nest, place, line.lane.name) or 0
-        is_mixed = line.is_vector and is_near(apart, line.width) and memory_of(self.nest, place.source) != "private"
-        return 0.0 if is_mixed or line.width <= self.native(line) // 2 else line.distinct(place) * line.cut
+        return apart if line.is_vector and is_near(apart, line.width) and memory_of(self.nest, place.source) != "private" else 0
+
+    def mixed_split(self, line: CodeLine, place: Place) -> float:
+        """The part of these whole vectors that lie in two lines. The last of each mix ends with the last element that is needed, so it
+        begins as many elements before a whole vector as lie between two of them; the others begin as any vector does.
+        """
+        apart, first = self.mixed(line, place), self.split(line, place, None, 1)
+        if not apart:
+            return 0.0
+        size, element = self.machine.figure("line_bytes"), self.element(place)
+        piece = min(line.width, self.native(line)) * element
+        last = (piece - math.gcd(round(piece - first * size), (apart - 1) * element)) / size
+        return ((apart - 1) * first + last) / apart
+
+    def cut(self, line: CodeLine, place: Place) -> float:
+        """Of the lanes put in (:meth:`filling`), those of whole vectors that stay empty in part: half vectors take what others do."""
+        return 0.0 if self.mixed(line, place) or line.width <= self.native(line) // 2 else line.distinct(place) * line.cut
 
     def is_joined(self, line: CodeLine, place: Place) -> bool:
         """Whether copies of a statement read neighbours there."""
