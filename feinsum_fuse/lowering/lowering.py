@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
@@ -16,7 +16,7 @@ from ..cascades.cascade import Cascade
 from ..cascades.rewriting.online import Online
 from ..errors import LoweringError, SpecWarning
 from ..formats.language.functions import FUNCTIONS
-from ..formats.mapping import PathNode, Position, Spatial, Storage, Temporal
+from ..formats.mapping import Position, Spatial, Storage, Temporal
 from ..formats.opencl import FANOUTS, MEMORIES, FanoutKind, level_of, nearest_space
 from ..formats.spec import Spec, expect_spec
 from ..formats.workload import Workload
@@ -37,6 +37,7 @@ from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements, walk
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
+from .grid_axes import waves
 from .implied_steps import (
     factored,
     in_pieces,
@@ -269,7 +270,7 @@ class Lowering:
                 later += steps
             else:
                 yield from steps
-        yield from self._waves(nodes, axes)
+        yield from waves(self._by_loop, nodes, axes, self._has_groups_below)
         # Partial results are placed once it is known which loops around them run in parallel.
         yield from later
 
@@ -290,21 +291,6 @@ class Lowering:
             if self.bindings.fanout(placed.node) != kind or below != [branch for branch, _ in members]:
                 return found
             position = placed.position
-
-    def _waves(self, nodes: Mapping[Position, PathNode], axes: dict[str, set[str]]) -> Iterator[Step]:
-        """Loops in time above groups, innermost first, on the axes that are left."""
-        for position, members in reversed(self._by_loop.items()):
-            refs = [ref for _, ref in members if ref is not None]
-            names = {branch.einsum.name for branch, ref in members if ref is not None}
-            if isinstance(nodes[position], Spatial) or not refs or not all(self._has_groups_below(b, position) for b, r in members if r):
-                continue
-            if any(ref.variable in branch.einsum.reduction_variables for branch, ref in members if ref is not None):
-                continue
-            free = [kind for kind in ("group.0", "group.1", "group.2") if not any(kind in axes.get(name, ()) for name in names)]
-            if free:
-                for name in names:
-                    axes.setdefault(name, set()).add(free[0])
-                yield Bind(refs[0], free[0])
 
     def _has_groups_below(self, branch: EinsumBranch, position: Position) -> bool:
         start = next(i for i, placed in enumerate(branch.path) if placed.position == position)
