@@ -248,6 +248,22 @@ def test_sums_of_one_factor_come_first_where_they_save_work(line: str, operands:
     assert [sorted(access.tensor for access in einsum.operands) for einsum in found.einsums] == operands
 
 
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        ("Z[i, j, k] = A[n, i] * B[n, j] * C[n, k]", "i"),  # in the order of its indices, it would be written element by element
+        ("Z[i, j, k] = A[i, n] * B[j, n] * C[k, n]", "n"),
+        ("Z[i, j, k] = A[n, i] * B[j, n] * C[n, k]", "i"),
+        ("Z[h, j, k] = A[n, h] * B[j, n] * C[n, k]", "n"),  # vectors would be mostly empty
+    ],
+)
+def test_products_that_are_stored_lie_along_what_they_are_made_of(line: str, last: str) -> None:
+    cascade = ff.cascade([line], sizes={"H": 3, "I": 19, "J": 17, "K": 23, "N": 101})
+    assert suited(cascade).einsums[0].output_variables[-1] == last
+    arrays = random_inputs(cascade, 0)
+    np.testing.assert_allclose(ff.compile(cascade)(arrays)["Z"], cascade.reference(**arrays)["Z"], rtol=1e-3, atol=1e-4)
+
+
 def test_a_sum_of_its_own_numbers_that_reads_nothing() -> None:
     """The sum of a variable by itself."""
     given = lp.make_kernel("{[i,k]: 0<=i<5 and 0<=k<1003}", "Z[i] = sum(k, k*1.0)", [lp.GlobalArg("Z", np.float32, shape=(5,))])

@@ -13,7 +13,8 @@ from ...cascades.rewriting.split_reduction import SplitReduction
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...schedule.target import ANY_DEVICE, Target
-from .suited import MOST_FACTORS, multiplications, suited
+from .contracted import MOST_FACTORS, multiplications
+from .suited import suited
 
 PARTS = (0.25, 1, 4)
 """Into how many parts reductions are split, in terms of the groups that are enough for all cores."""
