@@ -84,6 +84,12 @@ class GroupRows:
         vectors = self.segment.points * tile / self.segment.extent(rows) / self.plan.width
         return 1 + lines * target.far_line_cost / vectors
 
+    def _copied(self, rows: RowVariables) -> int:
+        """Of how many rows at most local memory holds all that is read of them: groups may copy it."""
+        extent, around = self.segment.extent(rows), self.segment.around
+        reads = {a.tensor for e in self.segment.einsums for a in e.operands if rows[e.name] in a.variables} - self.segment.written
+        return self.plan.target.limits.local_bytes * extent // max(1, sum(map(around.tensor_bytes, reads)))
+
     def in_vectors(self, rows: RowVariables, lanes: Mapping[str, str | None], least: float = 0) -> bool:
         """Whether rows are lanes, or lie together in what is moved for other lanes: blocks of whole vectors are turned in registers.
         What is moved, element by element, counts from the part ``least`` of all that the vectors do on.
@@ -155,7 +161,8 @@ class GroupRows:
         least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         if self._read_anew(rows, tile) > UNEVEN:
-            most = min(COMMON_TILE, extent // units, self.plan.budget // max(1, self.segment.row_bytes(rows)))
+            room = min(self.plan.budget // max(1, self.segment.row_bytes(rows)), self._copied(rows))
+            most = min(COMMON_TILE, extent // units, room)
             parts += [tile * part // ROW_PARTS for part in range(ROW_PARTS + 1, most * ROW_PARTS // tile + 1)]
         whole = [n for n in parts if n % self.plan.width == 0]
         if tile % self.plan.width or not self.in_vectors(rows, lanes):

@@ -111,6 +111,14 @@ def test_einsums_that_share_nothing_but_lanes_are_kernels_of_their_own(columns: 
     assert groups(cascade, replace(TARGET, core_cache_bytes=1 << 21)) == kernels
 
 
+@pytest.mark.parametrize(("room", "tile"), [(1 << 20, 64), (256 << 10, 32)])
+def test_groups_take_no_more_columns_for_it_than_local_memory_has_room_for(room: int, tile: int) -> None:
+    """64 columns of 1,491 numbers are 373 KiB: without a copy each register tile would read them far apart."""
+    target = replace(TARGET, core_cache_bytes=1 << 20, far_line_cost=15.0, limits=replace(TARGET.limits, local_bytes=room))
+    cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[n, k]", sizes={"M": 300, "N": 327, "K": 1491}), target)
+    assert groups(cascade, target) == [("Z", "n", tile)]
+
+
 def test_merged_parts_of_sums_that_a_diagonal_ends_have_no_triangle_of_their_own() -> None:
     """The variable that ends at the rows is summed up in each part, and the merge has it no more."""
     line = "Z[m, n] = where(k <= m, A[m, k, j] * B[n, j], 0)"
