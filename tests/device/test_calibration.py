@@ -9,6 +9,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -18,7 +19,7 @@ from feinsum_fuse.device.calibration import calibration
 from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes, share_of
 from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY, calibrate
 from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
-from feinsum_fuse.device.calibration.probes import Bench, Probe, Rate, sample_in_turns, source_of, usual_length
+from feinsum_fuse.device.calibration.probes import PLACED_BYTES, PLACES, Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
 from feinsum_fuse.formats.arch import Compute, Container, Memory
@@ -304,6 +305,21 @@ def test_samples_that_look_long_on_a_busy_machine_are_lengthened() -> None:
     sample_in_turns([probe], 0.05)
     assert probe.repeats > 100
     assert probe.rate().value < 1e12
+
+
+def test_probes_of_little_memory_are_sampled_on_several_buffers_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, seen = Bench(find_device(), "float32", 4), []
+    probe = bench.chained()
+    assert len({id(buffer) for pair in probe.places for buffer in pair}) == 2 * PLACES
+    assert len(bench.bandwidth("read", PLACED_BYTES + 4096, 1).places) == 1
+    own: list[tuple[int, object]] = []
+    kernel = SimpleNamespace(set_arg=lambda number, value: own.append((number, value)))
+    monkeypatch.setattr(probe, "kernel", kernel)
+    monkeypatch.setattr(probe, "run", lambda repeats: seen.append(dict(own)))
+    for _ in range(PLACES + 1):
+        probe.sample()
+    used = [(one[0], one[1]) for one in seen[:: len(seen) // (PLACES + 1)]]
+    assert used == [*probe.places, probe.places[0]]
 
 
 def test_probe_does_the_work_that_it_counts() -> None:

@@ -24,6 +24,11 @@ from .caches import line_bytes
 SAMPLE = 2e-3
 """Seconds that one sample of a probe should last: shorter than the turn that a busy system gives to another process."""
 MOST_REPEATS = 1 << 28
+PLACES = 3
+"""Pairs of buffers that a probe of little memory is sampled on in turns. On a Zen 4 stores that lie in two lines took 0.69 to 0.75 ns on
+one pair and 0.98 to 1.10 on another one of the same process, in four processes of eight: one pair may be a bad one for all probes."""
+PLACED_BYTES = 64 << 10
+"""Up to so many, which lie in a core's nearest cache or about: of more it is the pages' places that decide, in kernels as well."""
 ACCUMULATORS = 10
 """Independent chains of multiply-adds: more than latency times ports on today's processors, and few enough for 16 registers."""
 
@@ -159,8 +164,8 @@ class Probe:
     items: int
     group: int
     work: float
-    buffers: tuple[cl.Buffer, cl.Buffer]
-    """Kept alive: a kernel does not keep its arguments."""
+    places: Sequence[tuple[cl.Buffer, cl.Buffer]]
+    """Pairs of buffers that samples are taken on in turns. Kept alive: a kernel does not keep its arguments."""
     repeats: int = 1
     may_repeat: bool = True
     launches: bool = False
@@ -187,6 +192,9 @@ class Probe:
         """Run once more; the host's seconds. Before, repeats bring back what other probes drove out of the caches, and wake threads that
         slept meanwhile. What a launch takes counts in all samples, and is taken from all of them.
         """
+        if len(self.places) > 1:
+            for argument, buffer in enumerate(self.places[len(self.seconds) % len(self.places)]):
+                self.kernel.set_arg(argument, buffer)
         if self.between is not None:
             self.between.run(1)
         if self.repeats > 1 or self.warmed_by > 1 or not self.may_repeat:
@@ -248,7 +256,7 @@ class Bench:
     dtype: str
     lanes: int
     group: int = 1
-    _buffers: dict[int, tuple[cl.Buffer, cl.Buffer]] = field(default_factory=dict, repr=False)
+    _buffers: dict[tuple[int, int], tuple[cl.Buffer, cl.Buffer]] = field(default_factory=dict, repr=False)
 
     @property
     def _step(self) -> int:
@@ -273,23 +281,23 @@ class Bench:
         source = source_of(text, self.dtype, self.lanes, self.group, self.line)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(self.device).context)
 
-    def _memory(self, size: int) -> tuple[cl.Buffer, cl.Buffer]:
-        """Two buffers of at least this size, filled, so that every page exists.
+    def _memory(self, size: int, place: int = 0) -> tuple[cl.Buffer, cl.Buffer]:
+        """Two buffers of at least this size, filled, so that every page exists; others for each ``place``.
 
         Small ones are of a size of their own, since they lie on small pages; of large ones, whose filling takes time, any that is there
         will do.
         """
         rounded = size if size >= LARGE_BYTES else 1 << max(16, math.ceil(math.log2(max(1, size))))
-        rounded = min((known for known in self._buffers if known >= rounded >= LARGE_BYTES), default=rounded)
-        if rounded not in self._buffers:
+        rounded = min((known for known, _ in self._buffers if known >= rounded >= LARGE_BYTES), default=rounded)
+        if (rounded, place) not in self._buffers:
             queue = queue_of(self.device)
             made = tuple(cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, rounded) for _ in range(2))
             for buffer in made:
                 put_on_large_pages(queue, buffer)
                 cl.enqueue_fill_buffer(queue, buffer, np.float32(0.5), 0, rounded)
             queue.finish()
-            self._buffers[rounded] = (made[0], made[1])
-        return self._buffers[rounded]
+            self._buffers[rounded, place] = (made[0], made[1])
+        return self._buffers[rounded, place]
 
     def _probe(self, name: str, groups: int, n: int, work: float, bytes_of: int, **how: bool) -> Probe:
         return self.probe(self._simple, name, groups, n, work, bytes_of, **how)
@@ -298,10 +306,10 @@ class Bench:
         self, loaded: Loaded, name: str, groups: int, n: int, work: float, bytes_of: int, *, may_repeat: bool = True, launches: bool = False
     ) -> Probe:
         """A probe of as many repeats as make a sample, each of ``work`` units, on two buffers of so many bytes."""
-        x, y = self._memory(bytes_of)
+        places = [self._memory(bytes_of, place) for place in range(PLACES if bytes_of <= PLACED_BYTES else 1)]
         kernel = cl.Kernel(loaded.program, name)
-        kernel.set_args(x, y, np.int32(n), np.int32(1))
-        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, (x, y), 1, may_repeat, launches)
+        kernel.set_args(*places[0], np.int32(n), np.int32(1))
+        probe = Probe(queue_of(self.device), kernel, groups * self.group, self.group, work, places, 1, may_repeat, launches)
         probe.sample()
         while probe.sample() and probe.sample() and probe.lengthen():
             pass
@@ -342,7 +350,7 @@ class Bench:
     def elsewhere(self, size: int, groups: int) -> Probe:
         """Reading so many bytes of which no other probe reads any."""
         probe = self.bandwidth("read", size // groups, groups)
-        x, y = probe.buffers
+        ((x, y),) = probe.places
         probe.kernel.set_arg(0, y)
         probe.kernel.set_arg(1, x)
         return probe
