@@ -182,3 +182,13 @@ def test_a_loop_over_vectors_that_are_stored_ends_before_the_one_that_is_cut() -
     assert text.count("vstore_global_float16(") == text.count("vstoreupto_global_float16(") == 1
     x, p_ = (np.random.default_rng(3).uniform(-1, 1, shape).astype("float32") for shape in ((400, 1000), (1000,)))
     assert largest_error(program(X=x, P=p_)["Z"], x + p_) == 0
+
+
+@pytest.mark.parametrize(("line", "blocks"), [("Z[b, d] = X[b, d] * rsqrt(V[b] + 1)", 62), ("Z[b, d] = rsqrt(X[b, d] * V[b] + 1)", 63)])
+def test_so_does_one_with_a_function_that_the_loop_does_not_move(line: str, blocks: int) -> None:
+    """A row's root is taken before its vectors; one of each vector would be written twice."""
+    program = ff.compile(ff.cascade([line], sizes={"B": 400, "D": 1000}))
+    text = program.source[program.source.index("cascade(") :]
+    assert f"d_0 < {blocks};" in text
+    found = program(**program.example.inputs)
+    assert largest_error(np.asarray(found["Z"]), program.example.expected["Z"]) < 1e-5

@@ -120,7 +120,7 @@ def _range(loop: Loop, known: Known) -> tuple[int | None, int | None]:
 def _ended(loop: Loop, known: Known, private: Container[str]) -> tuple[CStatement, ...]:
     """A loop of sums, or of vectors that are stored, without its last iterations if conditions hold in all but these; and these."""
     low, high = _range(loop, known)
-    tests = {test for s in loop.body if _is_sum(_only(s), private) or _stores(s) for test in _tests(s)}
+    tests = {test for s in loop.body if _is_sum(_only(s), private) or _stores(s, loop.name) for test in _tests(s)}
     ends = {end for test in tests if (end := _last(test, loop.name, known)) is not None}
     if not ends or low is None or high is None or (loop.first, loop.last) != (low, high) or not low <= min(ends) < high:
         return (loop,)
@@ -211,13 +211,15 @@ def _guards(statement: CStatement, known: Known, private: Container[str], in_loo
             yield from _guards(inner, known, private, in_loop or isinstance(statement, Loop))
 
 
-def _stores(statement: CStatement) -> bool:
-    """Whether a statement stores a vector that is computed without functions: these are long, and not to be written twice."""
+def _stores(statement: CStatement, loop: str) -> bool:
+    """Whether a statement stores a vector that is computed without functions: these are long, and not to be written twice. One that a loop
+    does not move, such as a row's root, is called before it.
+    """
     match statement:
         case ExpressionStatement(VectorCall() as call) if call.operation.is_store:
             parts = (part.operation.verb for part in within(call) if isinstance(part, VectorCall))
             named = (part for part in within(call) if isinstance(part, p.Call) and function_of(part) not in _OF_NUMBERS)
-            return not any(verb in {Verb.FUNCTION, Verb.BUILTIN} for verb in parts) and next(named, None) is None
+            return not any(verb in {Verb.FUNCTION, Verb.BUILTIN} for verb in parts) and not any(loop in variables(part) for part in named)
     return False
 
 
