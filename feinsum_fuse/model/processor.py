@@ -38,7 +38,8 @@ MANY_RUNS = 8
 """Runs in which a last cache comes to keep most of what it can: on a Zen 4, of 34 MB beside 32 MiB, the first found a tenth of the lines,
 the last half of them, and what is missing is a quarter less with each run."""
 WHOLLY_KEPT, WHOLLY_LOST = 50.0, 400.0
-"""Percents of the last cache within which its own rate is measured, and from which on that of main memory is."""
+"""Percents of the last cache within which all is kept, if no probe went over so little, and from which on nothing is. Where probes did,
+all is kept of half of the least that they went over."""
 ASSUMED_LOST = {
     1: {75.0: 0.52, 100.0: 0.70, 150.0: 0.86, 200.0: 0.93},
     MANY_RUNS: {75.0: 0.37, 100.0: 0.49, 150.0: 0.68, 200.0: 0.81},

@@ -163,6 +163,22 @@ def test_a_launch_behind_one_that_works_is_what_its_work_does_not_tell() -> None
     assert session.busy_launch_seconds() == pytest.approx(1e-6)
 
 
+def test_what_starting_takes_is_no_part_of_what_a_cache_lost() -> None:
+    """Of a sample of eight runs: a launch, seven behind ones that work, and eight times half of what the other core begins later."""
+    session = calibration._Session.__new__(calibration._Session)
+    session.units, session.others, session.bench = 2, 0.0, Bench(find_device(), "float32", 4)
+    seconds = {"launches busy 1": 2e-6 + 50e-6, "launches busy shortly": 2e-6 + 50e-6 / SHORTLY}
+    session.rate = lambda name: calibration.Rate(1 / seconds[name], 0)  # type: ignore[method-assign]
+    session.wake_seconds = lambda: 6e-6  # type: ignore[method-assign]
+    starting, working = {1: 10e-6 + 3e-6, 8: 10e-6 + 7 * 2e-6 + 8 * 3e-6}, 100e-6
+    session.probes = {"launch": SimpleNamespace(seconds=[10e-6])}  # type: ignore[dict-item]
+    for runs, beside in starting.items():
+        probe = Probe.__new__(Probe)
+        probe.work, probe.repeats, probe.seconds = 8e6, runs, [beside + runs * working]
+        session.probes[f"again {runs}_25"] = probe
+        assert session._again(f"{runs}_25") == pytest.approx(8e6 / working)
+
+
 def test_cores_that_work_together() -> None:
     session = calibration._Session.__new__(calibration._Session)
     session.units, session.others, session.bench = 6, 0.0, Bench(find_device(), "float32", 4)

@@ -172,6 +172,19 @@ def test_of_what_nearly_fits_the_last_cache_a_part_is_left_from_the_run_before(s
     assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
 
 
+@pytest.mark.parametrize(("size", "part"), [(0.1, 0.0), (0.25, 0.3), (0.4, 0.24), (0.5, 0.2), (0.6, 0.2), (1.0, 0.4)])
+def test_of_less_than_half_of_a_cache_that_others_use_a_part_is_lost(size: float, part: float) -> None:
+    """Where probes went over a quarter and half of it; of half of the least that they went over all counts as kept."""
+    others = {f"last_cache_lost_{runs}_{percent}": lost for runs in (1, 8) for percent, lost in ((25, 0.3), (50, 0.2))}
+    machine = Machine.of(with_variables(ff.loads(DEVICE_FILE.read_text()), **others, **LOST))
+    assert machine is not None
+    *_, shared, memory = machine.levels
+    rows = int(size * shared.size / (2 * 4 * 1024))
+    time = nest_time(doubled(rows), machine)
+    lines = sum(block.lines[memory.name] for block in time.parts) * machine.figure("line_bytes")
+    assert lines == pytest.approx(part * 2 * rows * 4096, rel=0.02, abs=1)
+
+
 @pytest.mark.parametrize(("shortest_sample", "part"), [(1e-9, 0.4), (10.0, 0.1)])
 def test_the_more_runs_a_sample_has_the_less_they_fetch(monkeypatch: pytest.MonkeyPatch, shortest_sample: float, part: float) -> None:
     """Samples of one run, and of many; what is timed cold finds nothing."""

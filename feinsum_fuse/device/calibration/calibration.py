@@ -335,6 +335,15 @@ class _Session:
         whole, part = (1 / self.rate(f"launches busy {name}").value for name in ("1", "shortly"))
         return max(0.0, (SHORTLY * part - whole) / (SHORTLY - 1))
 
+    def _again(self, name: str) -> float:
+        """Bytes a second of runs that follow one another, without what starting each of them takes, as the model has it: behind the first
+        that of a launch behind one that works, and of each what its units wait for the last of them to begin.
+        """
+        probe = self.probes[f"again {name}"]
+        behind, wake = (self.busy_launch_seconds(), self.wake_seconds()) if self.counts else (0.0, 0.0)
+        starting = min(self.probes["launch"].seconds) + (probe.repeats - 1) * behind + probe.repeats * wake * (self.units - 1) / self.units
+        return probe.rate(starting).value
+
     def lookahead_operations(self) -> float:
         """How many operations ahead of one that waits others begin: sums of additions that wait for one another, each sum for none before
         it, take so much less than all their additions one after another.
@@ -377,8 +386,8 @@ class _Session:
         if any(name.startswith("ahead ") for name in self.probes):
             result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value, self.bench.line)
         if any(name.startswith("again ") for name in self.probes):
-            memory = self.rate("read MainMemory together").value
-            result |= dict(between_runs.figures(lambda name: self.rate(f"again {name}").value, memory))
+            last, memory = (self.rate(f"read {name} together").value for name in (self.levels[0].name, "MainMemory"))
+            result |= dict(between_runs.figures(self._again, last, memory))
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
             result["busy_launch_seconds"] = self.busy_launch_seconds()

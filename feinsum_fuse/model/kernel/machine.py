@@ -133,7 +133,9 @@ class Machine:
         """Runs that follow one another -> percents of the last cache, and the part of so much that they fetch again."""
         found = {}
         for runs, assumed in ASSUMED_LOST.items():
-            known = {WHOLLY_KEPT: 0.0, **(self._measured(f"{LOST_BETWEEN_RUNS}{runs}_") or assumed), WHOLLY_LOST: 1.0}
+            measured = self._measured(f"{LOST_BETWEEN_RUNS}{runs}_") or assumed
+            least = min(measured)
+            known = {WHOLLY_KEPT if least > WHOLLY_KEPT else least / 2: 0.0, **measured, WHOLLY_LOST: 1.0}
             found[runs] = np.array(list(known)), np.array(list(known.values()))
         return found
 
