@@ -30,6 +30,11 @@ MOST_CHANGES = 3
 NEIGHBOURS = 2
 """How far away in a list of numbers a mutation goes mostly."""
 
+LEAST_LANES = 2
+"""Of half as many no vectors are made."""
+PLANNED = ("budget", "groups", "sums")
+"""Kinds of decision that a device's refusal of the rules' mapping changes (:meth:`~feinsum_fuse.mappings.family.Family.fallbacks`)."""
+
 
 class Neighbourhood(ABC):
     """How one candidate leads to another, whatever makes candidates of decisions."""
@@ -103,8 +108,10 @@ class Space(Neighbourhood):
         return list(self.families)
 
     def defaults(self) -> list[Candidate]:
-        """The default mapping of each rewriting that has one; the first is what ``ff.compile`` takes."""
-        found = []
+        """The default mapping of each rewriting that has one, the first of which is what ``ff.compile`` takes, and last this one with
+        vectors of half the lanes: rows that fill these take less time where a core begins two of them for a whole one.
+        """
+        found: list[Candidate] = []
         for name, family in self.families.items():
             for chooser in family.fallbacks():
                 try:
@@ -114,7 +121,20 @@ class Space(Neighbourhood):
                     continue
                 found.append(candidate)
                 break
-        return found
+        return [*found, *self._narrower(found[0])] if found else []
+
+    def _narrower(self, default: Candidate) -> list[Candidate]:
+        """A mapping with vectors of half the lanes, all else decided as the rules do then; nothing where lanes are work-items, or few."""
+        family, lanes = self.families[default.variant], default.decisions.get("width")
+        if family.components.on_items or not isinstance(lanes, int) or lanes <= LEAST_LANES:
+            return []
+        plan = {choice.name: default.decisions[choice.name] for choice in default.choices if choice.kind in PLANNED}
+        try:
+            candidate = self.made(default.variant, Preferred({**plan, "width": lanes // 2}), "default")
+            check_lowering(candidate.spec, family.target, family.cascade.outputs)
+        except (LoweringError, ScheduleError, MappingError):
+            return []
+        return [candidate] if candidate.tree != default.tree else []
 
     def made(self, variant: str, chooser: Chooser, origin: str) -> Candidate:
         """The mapping of a family."""

@@ -10,9 +10,10 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.errors import Error
 from feinsum_fuse.formats.checking.mapping_check import check_mapping
+from feinsum_fuse.mappings.components import default_architecture
 from feinsum_fuse.mappings.forms.variants import variants
 from feinsum_fuse.model.floor import bounds
-from feinsum_fuse.schedule.target import ANY_DEVICE
+from feinsum_fuse.schedule.target import ANY_DEVICE, ANY_GPU
 from feinsum_fuse.tuning.candidate import Candidate
 from feinsum_fuse.tuning.preparation import Sent, predict_all, predict_sent
 from feinsum_fuse.tuning.space import Space
@@ -47,6 +48,19 @@ def test_the_first_default_is_the_default_mapping(small: Space) -> None:
     cascade = next(iter(small.families.values())).cascade
     first = small.defaults()[0]
     assert first.tree == str(ff.default_mapping(cascade, target=next(iter(small.families.values())).target))
+
+
+def test_the_last_default_has_half_the_lanes_of_the_first(small: Space) -> None:
+    """Searches begin with it, and ``ff.compile`` times it where the model finds it faster."""
+    first, *_, last = small.defaults()
+    assert (last.variant, last.decisions["width"]) == (first.variant, int(str(first.decisions["width"])) // 2)
+    assert last.decisions["budget"] == first.decisions["budget"]
+
+
+def test_where_lanes_are_work_items_no_default_has_half_of_them() -> None:
+    found = Space(ff.cascade(product()), *default_architecture(None, ANY_GPU), ANY_GPU).defaults()
+    assert found
+    assert len({candidate.variant for candidate in found}) == len(found)
 
 
 def test_the_decisions_of_a_candidate_make_it_again(small: Space) -> None:
