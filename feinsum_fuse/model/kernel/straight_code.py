@@ -58,9 +58,7 @@ class Straight:
         return OwnSums(self.machine, self.nest, self.block)
 
     def seconds(self, between: float = 0.0) -> float:
-        """One core's time for all entries of the block, data being in the nearest cache; ``between`` two entries are so many operations of
-        other blocks.
-        """
+        """One core's time for all entries of the block, all data being in the nearest cache, and so many operations ``between`` two."""
         once = self._working + max(0.0, self._counts.loading_before(self.machine) - self._spare_loading)
         if self.summed == 1:
             once = max(once, self._chained(between), self._apart(between), self._around)
@@ -106,9 +104,8 @@ class Straight:
 
     @kept_property
     def _waiting_calls(self) -> float:
-        """Seconds of one iteration in which functions wait for the results of others: as many elements are under way as the core sees
-        ahead. What a single call waits for itself is in its own figure.
-        """
+        """Seconds of one iteration in which functions wait for the results of others, as many elements being under way as the core sees
+        ahead; what a single call waits for itself is in its own figure."""
         longest = 0.0
         for line in self.block.lines:
             path = self.scalars.operations(line)[-1]
@@ -331,8 +328,8 @@ class Straight:
         count = float(line.distinct(target))
         pieces = max(1.0, line.width / self.scalars.native(line)) if line.lane is not None else 1 / self.vectorised
         if target.source in self.registers or (line.statement.reduce and self._is_promoted(line)):
-            registers = count if self.summed > 1 else count * pieces / self.scalars.gathered(line)
-            counts.live += registers if line.statement.reduce else 0
+            counts.live += (count if self.summed > 1 else count * pieces / self.scalars.gathered(line)) if line.statement.reduce else 0
+            counts.packed += 2 * count * self.scalars.apart(line)
             return
         step = stride(self.nest, target, line.lane.name) if line.lane is not None else 1
         lanes = max(line.width, self.vectorised) if step == 1 else 1
@@ -425,9 +422,8 @@ class Straight:
         return self.block.trips * self._seen(longest, own + between) if longest else 0.0
 
     def _apart(self, between: float) -> float:
-        """Seconds of one entry if the copies of a statement that add to one place wait for one another, and those of each iteration have
-        places of their own: lanes that are added up. Compilers keep the sum in a register meanwhile.
-        """
+        """Seconds of one entry if copies of a statement that add to one place, a register meanwhile, wait for one another, and those of
+        each iteration have places of their own: lanes that are added up."""
         loop, longest = self.block.loop, 0.0
         for line in self.block.lines:
             if line.statement.reduce is None or not (loop is None or self.own.has(line)):
@@ -444,10 +440,14 @@ class Straight:
 
     def _latency(self, line: CodeLine) -> float:
         """Seconds from one update of an accumulator to the next."""
-        if line.statement.target.source not in self.registers and not self._is_promoted(line):
-            split = self.scalars.split(line, line.statement.target, self.block.loop, self.vectorised) if line.is_vector else 0.0
-            return self.sums.cut.latency(line, split, self._register_latency(line))
-        return self._register_latency(line)
+        adding = self._register_latency(line)
+        if line.statement.target.source in self.registers:
+            return adding
+        if self._is_promoted(line):
+            apart = self.scalars.apart_latency(line)
+            return max(adding, apart) if apart else self.sums.cut.held_latency(line, adding)
+        split = self.scalars.split(line, line.statement.target, self.block.loop, self.vectorised) if line.is_vector else 0.0
+        return self.sums.cut.latency(line, split, adding)
 
     def _register_latency(self, line: CodeLine) -> float:
         """The same of an accumulator in a register."""

@@ -13,7 +13,7 @@ from .written_out import CHOSEN
 
 @dataclass(frozen=True)
 class CutSums:
-    """What a compiler that writes out short loops makes of such sums; others make a loop for the vectors that are whole (LLVM 14)."""
+    """What compilers make of such sums: one that writes out short loops leaves them there, LLVM 14 those that are cut alone."""
 
     machine: Machine
 
@@ -30,6 +30,24 @@ class CutSums:
             return False
         return conditional(lane, outer)
 
+    def held_latency(self, line: CodeLine, adding: float) -> float:
+        """Seconds from one update of a sum that a loop holds in a register to the next, given what an addition takes. LLVM makes one loop
+        for vectors that are whole and one for those that are cut, each of which it stores in part and loads again, unless it knows how
+        long they are.
+        """
+        lane = line.lane
+        is_known = lane is None or all({lane.name}.issuperset(limit.variables) for limit in lane.limits)
+        if is_known or not line.is_vector or self.machine.figure("written_out_sums") > 1 or self.machine.items > 1:
+            return adding
+        pieces = self._pieces(line)
+        return (1 - pieces) * adding + pieces * (self.machine.seconds("forwarded") + adding)
+
+    def _pieces(self, line: CodeLine) -> float:
+        """The part of a statement's vectors that a condition cuts."""
+        assert line.lane is not None
+        lengths = trips(line.lane, (*line.above, *line.unrolled))
+        return sum(length < line.width for length in lengths) / len(lengths)
+
     def latency(self, line: CodeLine, split: float, adding: float) -> float:
         """Seconds from one update of a sum in memory to the next, given the part of vectors that lie in two lines and what an addition
         takes: of what is stored in pieces a vector is there later.
@@ -37,6 +55,5 @@ class CutSums:
         whole = self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
         if line.lane is None or not self.stay(line, line.above[-1]):
             return whole
-        lengths = trips(line.lane, (*line.above, *line.unrolled))
-        pieces = max(split, sum(length < line.width for length in lengths) / len(lengths))
+        pieces = max(split, self._pieces(line))
         return (1 - pieces) * whole + pieces * max(whole, self.machine.seconds("forwarded") + adding)

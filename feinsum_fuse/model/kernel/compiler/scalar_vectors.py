@@ -153,6 +153,25 @@ class ScalarVectors:
         """Of the lanes put in (:meth:`filling`), those of whole vectors that stay empty in part: half vectors take what others do."""
         return 0.0 if self.mixed(line, place) or line.width <= self.native(line) // 2 else line.distinct(place) * line.cut
 
+    def apart(self, line: CodeLine) -> int:
+        """Lanes beyond the first of a sum in memory that are scalars while a loop runs, each in a register, since they lie apart there: a
+        compiler puts the vector together before each addition and takes it apart behind it.
+        """
+        target, lane = line.statement.target, line.lane
+        if lane is None or not line.is_vector or line.is_transposed or line.statement.reduce is None or target.source in self.registers:
+            return 0
+        if self.machine.items > 1:
+            return 0  # a work-item's vectors are scalars anyway
+        is_apart = lane.name in target.loops and stride(self.nest, target, lane.name) != 1 and not self.mixed(line, target)
+        return line.width - 1 if is_apart else 0
+
+    def apart_latency(self, line: CodeLine) -> float:
+        """Seconds from one addition to such a sum to the next, both together being about as many steps as adding its lanes up; 0 of
+        others.
+        """
+        steps = math.log2(line.width) / math.log2(self.machine.lanes) if self.apart(line) else 0.0
+        return steps * self.machine.seconds("folded_sum")
+
     def is_joined(self, line: CodeLine, place: Place) -> bool:
         """Whether copies of a statement read neighbours there."""
         return any(stride(self.nest, place, loop.name) == 1 for loop in line.unrolled)
