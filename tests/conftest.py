@@ -1,4 +1,7 @@
-"""What all tests share: where data go, which seed sweeps use, and no colour in captured output."""
+"""What all tests share: where data go, which seed sweeps use, and no colour in captured output.
+
+xdist imports this file also in the process that runs no test, and starts the others afterwards: it imports little, and fixtures the rest.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyopencl as cl
 import pytest
-from hypothesis import HealthCheck, settings
 
-from feinsum_fuse.device.runtime import isolation
-from feinsum_fuse.device.timing import measuring_process
-from tests.brief import measure_briefly, measure_wholly
 from tests.forked_children import forking
-from tests.quick_programs import quick_build
 from tests.sweeps import CLOCK, PART, SEED, SLOW
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
-
-settings.register_profile(
-    "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("feinsum_fuse")
+CHILDREN = ("feinsum_fuse.device.runtime.isolation", "feinsum_fuse.device.timing.measuring_process")
+"""The modules that start the package's child processes."""
 
 
 def _own_catalogue() -> None:
@@ -42,10 +36,21 @@ def _own_catalogue() -> None:
 
 
 _own_catalogue()
-if CLOCK:
-    from tests.clock import falsify
 
-    falsify(CLOCK)
+
+def pytest_collection() -> None:
+    """Before test modules are imported; where xdist starts processes that run the tests, in those alone."""
+    gc.disable()
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "feinsum_fuse", deadline=None, derandomize=not SLOW, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("feinsum_fuse")
+    if CLOCK:
+        from tests.clock import falsify
+
+        falsify(CLOCK)
 
 
 def _commit() -> str:
@@ -81,14 +86,18 @@ def user_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def forked_children() -> Iterator[None]:
     """Children of the package's are forked from a process that has imported what they import."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (isolation, measuring_process):
-            patch.setattr(module, "subprocess", forking())
+        for module in CHILDREN:
+            patch.setattr(f"{module}.subprocess", forking())
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_programs() -> Iterator[None]:
     """Programs that loopy and tests have built are so as the package's own are."""
+    import pyopencl as cl
+
+    from tests.quick_programs import quick_build
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cl.Program, "build", quick_build)
         yield
@@ -98,8 +107,8 @@ def quick_programs() -> Iterator[None]:
 def own_processes() -> Iterator[None]:
     """Children of the package's are processes of their own, as users have them."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (isolation, measuring_process):
-            patch.setattr(module, "subprocess", subprocess)
+        for module in CHILDREN:
+            patch.setattr(f"{module}.subprocess", subprocess)
         yield
 
 
@@ -107,12 +116,15 @@ def pytest_collection_finish() -> None:
     """What was imported stays; looking through it for garbage again and again took an eighth of the time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def few_samples() -> Iterator[None]:
     """Whatever measures does so as it does for users, but briefly; tests of how exact it is ask for :func:`whole_samples`."""
+    from tests.brief import measure_briefly
+
     with pytest.MonkeyPatch.context() as patch:
         measure_briefly(patch.setattr)
         yield
@@ -121,6 +133,8 @@ def few_samples() -> Iterator[None]:
 @pytest.fixture
 def whole_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring takes as long as for users."""
+    from tests.brief import measure_wholly
+
     measure_wholly(monkeypatch.setattr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -205,6 +206,7 @@ def shifted() -> Spec:
     )
 
 
+@functools.cache
 def mapped(workload: str, tensors: str, loops: str) -> Spec:
     head = DEVICE.partition("workload:")[0]
     text = f"workload: {workload}\nmapping:\n  nodes:\n  - !Storage {{tensors: {tensors}, component: Main}}\n  {loops}\n"

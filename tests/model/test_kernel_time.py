@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pytest
 from constantdict import constantdict
@@ -50,6 +51,7 @@ workload:
 """
 
 
+@functools.cache
 def product(
     down: int, across: int, *, size: int = 64, groups: int = 2, registers: bool = True, value: str = "A[m, k] * B[k, n]", more: str = ""
 ) -> Spec:
