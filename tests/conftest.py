@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 CHILDREN = ("feinsum_fuse.device.runtime.isolation", "feinsum_fuse.device.timing.measuring_process")
 """The modules that start the package's child processes."""
+DEVICE_FILE = "feinsum_fuse.device.calibration.device_file"
 
 
 def _own_catalogue() -> None:
@@ -100,6 +101,17 @@ def quick_programs() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cl.Program, "build", quick_build)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_calibration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A device without a file is measured by the first process that asks for one."""
+    from tests.calibrations import measured_once
+
+    folder = tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{DEVICE_FILE}.calibrate", measured_once(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder))
         yield
 
 

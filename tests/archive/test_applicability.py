@@ -66,12 +66,14 @@ def test_sizes_inside_are_legal_and_right(script: Script) -> None:
         sizes = tuple(random.randint(1, 40) for _ in range(4))
         other, _ = script.at(sizes)
         asked = record_from(measurement(other, Schedule())).key.sizes
-        if not covers(text, asked) or tried == (4 if SLOW else 1):
+        if not covers(text, asked):
             continue
         tried += 1
         trial = example(other)
         verification = verify(run(other, schedule, trial.inputs), trial.expected, other.tolerance())
         assert verification.passed, f"{sizes}\n{verification}"
+        if tried == (4 if SLOW else 1):
+            break
     assert tried
 
 

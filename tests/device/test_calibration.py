@@ -15,9 +15,9 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from feinsum_fuse.device.calibration import calibration
+from feinsum_fuse.device.calibration import calibration, device_file
 from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes, share_of
-from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY, calibrate
+from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY
 from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
 from feinsum_fuse.device.calibration.probes import PLACED_BYTES, PLACES, Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
@@ -31,10 +31,10 @@ from feinsum_fuse.schedule.target import POCL, Quirks
 
 @pytest.fixture(scope="module")
 def calibrated() -> Spec:
-    """A calibration as short as it gets."""
+    """A calibration as short as it gets: of the tests' processes, the first that asks for one measures."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return calibrate()
+        return device_file.calibrate(find_device())
 
 
 def test_hierarchy(calibrated: Spec) -> None:

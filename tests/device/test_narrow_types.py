@@ -110,7 +110,7 @@ def test_einsums_of_other_types_leave_lanes_to_those_with_most_of_the_work(name:
     check(lines, every, own, "vload_" if sizes["N"] > 1 else "")
     inputs = whole_numbers(cascade)
     expected = cascade.reference(**inputs)
-    for spec in random_mappings(default_spec(cascade), 4, seed=2):
+    for spec in random_mappings(default_spec(cascade), 4 if sizes["M"] > 1 else 1, seed=2):  # of one iteration nothing is cut
         for tensor, found in run(cascade, lower(spec), inputs).items():
             np.testing.assert_allclose(found, expected[tensor], rtol=1e-5, atol=1e-5)
 
@@ -123,10 +123,13 @@ def test_sums_in_another_type_than_products_have_no_lanes() -> None:
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_what_is_added_up_where_it_lies_is_converted_on_the_way(dtype: str) -> None:
-    """Without sums in registers each product is, in a type that is longer than what it is added to: no mapping that is drawn is refused."""
+    """Without sums in registers each product is, in a type that is longer than what it is added to: no mapping that is drawn is refused.
+
+    Types of one length have the same mappings drawn; those without a sign get half of them.
+    """
     cascade = ff.cascade(["Z[m,n] = A[m,k] * B[n,k]"], sizes={"M": 130, "N": 13, "K": 16}, dtypes={"All": dtype})
     bare = default_spec(cascade, target=ANY_DEVICE).replace(mapping=None)
-    drawn = [lower(spec, target=ANY_DEVICE) for spec in random_mappings(bare, 24, 7, target=ANY_DEVICE)]
+    drawn = [lower(spec, target=ANY_DEVICE) for spec in random_mappings(bare, 12 if dtype.startswith("u") else 24, 7, target=ANY_DEVICE)]
     texts = [executable(schedule.apply(cascade.kernel())).source.partition("__kernel")[2] for schedule in drawn]
     in_place = [schedule for schedule, text in zip(drawn, texts, strict=True) if "vconvert_int" in text and "Z_private" not in text]
     inputs = inputs_of(cascade)

@@ -14,6 +14,8 @@ import feinsum_fuse as ff
 from feinsum_fuse.archive.facts.fact import Fact
 from feinsum_fuse.archive.facts.question import Fit
 from feinsum_fuse.archive.facts.recording import record_from
+from feinsum_fuse.device.calibration.device_file import known_device
+from feinsum_fuse.device.catalogue import find_device
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.pages import notebook
 from tests.archive.samples import HERE, measurement
@@ -95,6 +97,7 @@ def test_an_example_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("FEINSUM_FUSE_DATABASE", str(tmp_path / "facts.sqlite3"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("JUPYTER_PATH", os.path.join(sys.prefix, "share", "jupyter"))
+    known_device(find_device())  # or each notebook that needs its file would measure the device anew
     book = nbformat.read(file, as_version=4)
     assert not any(cell.get("outputs") for cell in book.cells), "notebooks are kept without outputs"
     book.cells.insert(0, nbformat.v4.new_code_cell("from tests.brief import measure_briefly\n\nmeasure_briefly()"))
