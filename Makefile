@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet --no-input install --no-compile --editable
 # What pip would do on one core alone, and the package itself: where Python is told to write no bytecode, each of the hundreds of processes
 # that tests start would compile it anew. A few packages have templates that are no Python.
-COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib feinsum_fuse >/dev/null 2>&1 || true
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib feinsum_fuse transforms database >/dev/null 2>&1 || true
 PYTHON ?=
 
 demo: $(VENV)/installed

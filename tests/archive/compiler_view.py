@@ -8,12 +8,12 @@ import pyopencl as cl
 import feinsum_fuse as ff
 
 
-def dg_kernel(elements: int) -> lp.TranslationUnit:
+def dg_kernel(elements: int, dofs: int = 20) -> lp.TranslationUnit:
     """A discontinuous Galerkin divergence as a finite-element code writes it: geometric factors inside a substitution rule."""
     return lp.make_kernel(
         [
-            f"{{[iel, idof]: 0 <= iel < {elements} and 0 <= idof < 20}}",
-            "{[dim, r, jdof]: 0 <= dim, r < 3 and 0 <= jdof < 20}",
+            f"{{[iel, idof]: 0 <= iel < {elements} and 0 <= idof < {dofs}}}",
+            f"{{[dim, r, jdof]: 0 <= dim, r < 3 and 0 <= jdof < {dofs}}}",
             f"{{[jel]: 0 <= jel < {elements}}}",
             f"{{[kel]: 0 <= kel < {elements}}}",
         ],
