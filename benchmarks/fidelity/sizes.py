@@ -1,4 +1,4 @@
-"""The sizes of sets I to AE, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AF, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -238,6 +238,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "credit_losses": {"S": (200, 1000), "N": (100, 500), "F": (4, 16)},
         "back_projection": {"Y": (32, 96), "X": (32, 96), "A": (12, 48), "D": (32, 96)},
         "orthogonal_step": {"I": (60, 240), "J": (100, 500)},
+    },
+    2634: {
+        "slot_attention": {"B": (3, 12), "N": (300, 1600), "K": (6, 20), "D": (32, 96)},
+        "magnet_step": {"N": (20000, 120000)},
+        "ice_flow": {"Y": (150, 700), "X": (150, 700)},
+        "trade_shares": {"N": (100, 500), "I": (100, 500)},
+        "enzyme_rates": {"B": (300, 2000), "M": (20, 80), "E": (30, 120)},
+        "hyper_layer": {"B": (40, 200), "I": (40, 160), "O": (40, 160), "K": (4, 16)},
+        "policy_reserves": {"P": (600, 5000), "T": (40, 160)},
+        "mesh_volumes": {"E": (1500, 9000), "Q": (6, 16), "I": (6, 16)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
