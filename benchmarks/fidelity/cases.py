@@ -209,13 +209,15 @@ DRAWN_BY_SUBJECT_ON_ZEN_4_THEN = (
 """Workloads AE: of kinds that are in none of the others, as training of attention, memories that nets write to, hidden states of sequences,
 scattering by molecules, self-consistent fields, risks of loans, tomography and optimisers of matrices have them, sizes drawn; judged once
 on both runtimes on a Zen 4 as that of set AC, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT: tuple[str, ...] = (
+DRAWN_BY_SUBJECT_ON_A_ZEN_3 = (
     *("slot_attention", "magnet_step", "ice_flow", "trade_shares"),
     *("enzyme_rates", "hyper_layer", "policy_reserves", "mesh_volumes"),
 )
 """Workloads AF: of kinds that are in none of the others, as nets of slots for objects, magnetism, glaciology, trade, metabolism, nets that
-make other nets' weights, life insurance and meshes have them, sizes drawn; for both runtimes on a Zen 3, on which no set was measured
-before. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+make other nets' weights, life insurance and meshes have them, sizes drawn; judged once on both runtimes on a Zen 3, a kind of
+processor that no set was measured on before, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads AG, which nobody has drawn yet: no interval is made of them, and the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -248,9 +250,10 @@ SETS = {
     "workloads of eight subjects on a Zen 4 since": DRAWN_BY_SUBJECT_ON_ZEN_4_SINCE,
     "workloads of eight subjects on a Xeon again": DRAWN_BY_SUBJECT_ON_A_XEON_AGAIN,
     "workloads of eight subjects on a Zen 4 then": DRAWN_BY_SUBJECT_ON_ZEN_4_THEN,
+    "workloads of eight subjects on a Zen 3": DRAWN_BY_SUBJECT_ON_A_ZEN_3,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
