@@ -19,7 +19,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
-from .calibration.caches import FAR_LINE_COST, LAST_CACHE, own_caches, shared_cache
+from .calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, own_caches, shared_cache
 from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
@@ -157,6 +157,8 @@ def target(device: cl.Device) -> Target:
     vectors = vector_registers(device)
     nearest, own = own_caches(device) or (Target.nearest_cache_bytes, Target.core_cache_bytes)
     steps = items_in_step(device)
+    found = {} if is_gpu else {name: _calibrated(device, name) for name in (FAR_LINE_COST, OWN_LINE_COST)}
+    costs = {name: cost for name, cost in found.items() if cost is not None}
     return Target(
         limits=_limits(device),
         vector_bytes=vectors.size if steps == 1 else ANY_GPU.vector_bytes,
@@ -171,7 +173,8 @@ def target(device: cl.Device) -> Target:
         page_bytes=mmap.PAGESIZE,
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
-        far_line_cost=Target.far_line_cost if is_gpu or (far := _calibrated(device, FAR_LINE_COST)) is None else far,
+        far_line_cost=costs.get(FAR_LINE_COST, Target.far_line_cost),
+        own_line_cost=costs.get(OWN_LINE_COST, Target.own_line_cost),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),

@@ -136,6 +136,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         line_bytes=int(known.get("line_bytes", target.line_bytes)),
         load_cost=_load_cost(known, lane.size) or target.load_cost,
         far_line_cost=target.far_line_cost if (far := far_line_cost(spec)) is None else far,
+        own_line_cost=target.own_line_cost if (own := own_line_cost(spec)) is None else own,
         nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
         core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
@@ -159,7 +160,8 @@ def _on_the_way(spec: Spec) -> tuple[list[Leaf], list[Leaf]]:
 
 def far_line_cost(spec: Spec) -> float | None:
     """What a line from the nearest memory that all cores share takes longer than one from a core's own caches, in multiply-adds of vectors,
-    by an architecture that was measured: each core has its part of the shared rate.
+    by an architecture that was measured: each core has its part of the shared rate. Of that only what computing does not hide, where it was
+    measured on the way from that memory through the core's caches.
     """
     assert spec.arch is not None
     known, lane = spec.arch.variables, Components.of(spec).lane
@@ -171,7 +173,18 @@ def far_line_cost(spec: Spec) -> float | None:
         return None
     own = _read_rate(near[0]) if near else None
     seconds = known["line_bytes"] * 8 * (units / rate - (1 / own if own is not None else 0))
-    return max(0.0, seconds * known[CALIBRATED] / lane.size)
+    shown = [known[name] for memory in (far[0], *near[:1]) if (name := f"overlap_loss_{memory.name}") in known]
+    return max(0.0, seconds * known[CALIBRATED] / lane.size) * max(shown, default=1.0)
+
+
+def own_line_cost(spec: Spec) -> float | None:
+    """What a line from the largest cache that a core has for itself takes, in multiply-adds of vectors, by an architecture that was measured."""
+    assert spec.arch is not None
+    known, lane = spec.arch.variables, Components.of(spec).lane
+    near = [m for m in _on_the_way(spec)[1] if isinstance(m, Memory) and Bindings(spec).memory(m.name) == "cache"]
+    if lane is None or len(near) < 2 or CALIBRATED not in known or "line_bytes" not in known or (rate := _read_rate(near[0])) is None:
+        return None
+    return known["line_bytes"] * 8 / rate * known[CALIBRATED] / lane.size
 
 
 def _read_rate(memory: Memory) -> float | None:

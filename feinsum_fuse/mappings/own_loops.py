@@ -388,18 +388,20 @@ class OwnLoops:
         """Iterations of the reductions whose operands a core's cache holds, of those that register tiles share; 0 if they share nothing."""
         if len(tile) < 2:
             return 0
-        step, second = 0, list(tile)[1]
+        step, second, room = 0, list(tile)[1], self.core_bytes
         for access in self.einsum.operands:
             shared = [v for v in tile if v is not None and v not in access.variables and self.tiles[v] > tile[v]]
             if not shared:
                 continue
+            if second in shared and access.tensor in self.branch.segment.written:
+                room = max(room, self.branch.plan.budget)  # a panel that the group made is no longer than a core's cache has room for
             # Of what only register tiles along the lanes share, which follow one another, a register tile's part is enough.
             near = tile if second not in shared else {}
             beside = [v for v in access.variables if v not in self.reductions]
             step += prod(near.get(v, self.tiles[v]) for v in beside) * self.registers.element_bytes(access)
         # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
         is_square = self.registers.is_square
-        room = kept_bytes(self.branch.plan.target) if is_square else self.core_bytes
+        room = kept_bytes(self.branch.plan.target) if is_square else room
         found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0
         return found if not is_square or found >= LEAST_VECTORS * self.registers.lanes else 0
 

@@ -328,6 +328,8 @@ class RegisterTile:
             whole, rest = whole + 1, 0  # a tile's columns beyond the end are under a condition; of vectors it has only those that there are
         tiles = [(vectors, whole), (rest, 1)] if rest else [(vectors, whole)]
         cost = sum(n * count * (1 + (self._beside(n, down, second) if second is not None else 0)) for n, count in tiles)
+        if second is not None:
+            cost += self._shared_lines(vectors, along, second) * self.branch.plan.target.own_line_cost / down
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
         rows = self._row_bytes(second) * down if second is not None else 0
         near = 0 < rows <= self.branch.plan.target.nearest_cache_bytes
@@ -335,6 +337,20 @@ class RegisterTile:
         if part < 1 and all({second, along} <= set(access.variables) for access in self.einsum.operands):
             return part, vectors  # nothing is used again, and what is read beyond the triangle is computed for it
         return cost * part, vectors if near else 2 * MOST_VECTORS - vectors
+
+    def _shared_lines(self, vectors: int, along: str, second: str) -> int:
+        """Lines of an iteration of the reductions that two register tiles of so many vectors share, so that each fetches them: of a panel
+        that the group has made and that goes through the nearest cache for each row of tiles.
+        """
+        target, written, found = self.branch.plan.target, self.branch.segment.written, 0
+        for access in self.einsum.operands:
+            bytes_ = self.element_bytes(access)
+            if self.on_items or access.tensor not in written or second in access.variables or not is_contiguous(access, along):
+                continue
+            if prod(self.tiles[v] for v in access.variables) * bytes_ > target.nearest_cache_bytes:
+                step = vectors * self.width * bytes_
+                found += sum(at % target.line_bytes > 0 for at in range(step, self.tiles[along] * bytes_, step))
+        return found
 
     def _kept_part(self, across: int, down: int, along: str | None, second: str | None) -> float:
         """The part of register tiles in which there is an element of the triangle that a map keeps: the others are skipped."""

@@ -105,7 +105,10 @@ class Target:
     """What the load of a vector costs beside multiply-adds, which wait for few of them; in multiply-adds."""
     far_line_cost: float = 8.0
     """What a line that comes from beyond a core's own caches costs more than one from these while all cores read such, in multiply-adds of
-    vectors, until a calibration has found it: 0 to 1 on a Zen 4, 1 to 3 on a Zen 5, 10 to 30 on Xeons."""
+    vectors, until a calibration has found it: 0 on a Zen 4, 1 on Zen 3 and 5, 3 to 11 on Xeons."""
+    own_line_cost: float = 4.0
+    """What a line that comes from the largest cache of a core's own costs, in multiply-adds of vectors, until a calibration has found it: 4
+    on a Zen 3, 2 to 4 on others."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10

@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device import catalogue
-from feinsum_fuse.device.calibration.caches import FAR_LINE_COST, LAST_CACHE, caches, shared_cache
+from feinsum_fuse.device.calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, caches, shared_cache
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
 from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
@@ -51,13 +51,14 @@ def test_of_the_last_cache_counts_what_a_calibration_found(tmp_path: Path, monke
     assert catalogue.target(device).last_cache_bytes == told
 
 
-def test_lines_from_afar_cost_what_a_calibration_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    device, file = find_device(), tmp_path / "device.yaml"
+@pytest.mark.parametrize("name", [FAR_LINE_COST, OWN_LINE_COST])
+def test_lines_cost_what_a_calibration_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, file, usual = find_device(), tmp_path / "device.yaml", getattr(Target, name)
     monkeypatch.setattr(catalogue, "default_file", lambda device: file)
-    assert catalogue.target(device).far_line_cost == Target.far_line_cost
-    for figure, cost in (("0.0", 0.0), ("1.7e-05", 1.7e-5), ("15.1", 15.1), ("-3.0", Target.far_line_cost)):
-        file.write_text(f"arch:\n  variables:\n    {FAR_LINE_COST}: {figure}\n")
-        assert catalogue.target(device).far_line_cost == cost
+    assert getattr(catalogue.target(device), name) == usual
+    for figure, cost in (("0.0", 0.0), ("1.7e-05", 1.7e-5), ("15.1", 15.1), ("-3.0", usual)):
+        file.write_text(f"arch:\n  variables:\n    {name}: {figure}\n")
+        assert getattr(catalogue.target(device), name) == cost
 
 
 def test_unknown_device_lists_what_exists() -> None:

@@ -218,6 +218,10 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     assert reads.far_line_cost == pytest.approx(64 * 8 * 2 * 1e11 / 16)  # two cores share the nominal rate of a bit a second
     near = fitted(ANY_DEVICE, nominal.replace(arch=replace(arch, variables=lines), opencl=bound))
     assert near.far_line_cost == pytest.approx(64 * 8 * 1e11 / 16), "and each reads as much from a cache of its own"
+    assert near.own_line_cost == pytest.approx(64 * 8 * 1e11 / 16) != reads.own_line_cost == ANY_DEVICE.own_line_cost
+    hidden = replace(arch, variables=lines.update({"overlap_loss_MainMemory": 0.25, "overlap_loss_L2": 0.5, "overlap_loss_L1": 1.0}))
+    shown = fitted(ANY_DEVICE, nominal.replace(arch=hidden, opencl=bound))
+    assert shown.far_line_cost == pytest.approx(near.far_line_cost / 2), "the rest is hidden by computing"
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide
 

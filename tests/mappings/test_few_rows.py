@@ -126,3 +126,25 @@ def test_merged_parts_of_sums_that_a_diagonal_ends_have_no_triangle_of_their_own
     split = SplitReduction("Z", "j", 16).apply(cascade)
     family = Family(default_space(split, None, TARGET), TARGET, outputs=split.outputs)
     assert {choice.about for choice in family.choices(Rules()) if choice.kind == "vectors"} == {"Z_part", "Z"}
+
+
+def usual(cascade: Cascade, target: Target, kind: str) -> dict[str, object]:
+    """Einsum -> what the rules decide."""
+    family = Family(default_space(cascade, None, target), target, outputs=cascade.outputs)
+    return {choice.about: choice.usual for choice in family.choices(Rules()) if choice.kind == kind}
+
+
+@pytest.mark.parametrize(("cost", "tile"), [(4.0, (2, 6)), (0.0, (3, 4))])
+def test_register_tiles_side_by_side_share_no_lines_of_a_panel(cost: float, tile: tuple[int, int]) -> None:
+    """Of 64 columns in lines of 16 tiles of 24 would fetch the second line twice, for each row of tiles."""
+    target = replace(ANY_DEVICE, units=2, own_line_cost=cost)
+    cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes={"M": 832, "N": 1024, "K": 832}), target)
+    assert groups(cascade, target) == [("B_packed+Z", "n", 64)]
+    assert (usual(cascade, target, "vectors")["Z"], usual(cascade, target, "down")["Z"]) == tile
+
+
+def test_a_panel_that_the_group_has_made_is_gone_through_at_once() -> None:
+    """Results would come and go for each block, and groups take no more columns than a core's cache has room for."""
+    target = replace(ANY_DEVICE, units=2, core_cache_bytes=512 << 10)
+    cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes={"M": 832, "N": 1024, "K": 832}), target)
+    assert usual(cascade, target, "block") == {"Z": None}

@@ -17,6 +17,8 @@ LAST_CACHE = "last_cache_bytes"
 """The cache that all units share, in ``arch.variables``: as many bytes of it as this machine gets."""
 FAR_LINE_COST = "far_line_cost"
 """What a line from what all units share costs more than one from a unit's own caches, in multiply-adds of vectors: in the same place."""
+OWN_LINE_COST = "own_line_cost"
+"""What a line from the largest of a unit's own caches costs: in the same place."""
 
 
 @dataclass(frozen=True)
