@@ -178,7 +178,7 @@ def far_line_cost(spec: Spec) -> float | None:
 
 
 def own_line_cost(spec: Spec) -> float | None:
-    """What a line from the largest cache that a core has for itself takes, in multiply-adds of vectors, by an architecture that was measured."""
+    """What a line from the largest cache of a core's own takes, in multiply-adds of vectors, by an architecture that was measured."""
     assert spec.arch is not None
     known, lane = spec.arch.variables, Components.of(spec).lane
     near = [m for m in _on_the_way(spec)[1] if isinstance(m, Memory) and Bindings(spec).memory(m.name) == "cache"]
