@@ -7,6 +7,7 @@ import mmap
 import os
 import re
 import resource
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,8 +158,7 @@ def target(device: cl.Device) -> Target:
     vectors = vector_registers(device)
     nearest, own = own_caches(device) or (Target.nearest_cache_bytes, Target.core_cache_bytes)
     steps = items_in_step(device)
-    found = {} if is_gpu else {name: _calibrated(device, name) for name in (FAR_LINE_COST, OWN_LINE_COST)}
-    costs = {name: cost for name, cost in found.items() if cost is not None}
+    known = {} if is_gpu else _calibrated(device)
     return Target(
         limits=_limits(device),
         vector_bytes=vectors.size if steps == 1 else ANY_GPU.vector_bytes,
@@ -169,12 +169,12 @@ def target(device: cl.Device) -> Target:
         line_bytes=int(device.global_mem_cacheline_size) or Target.line_bytes,
         nearest_cache_bytes=nearest,
         core_cache_bytes=own,
-        last_cache_bytes=0 if is_gpu else _last_cache(device),
+        last_cache_bytes=0 if is_gpu else _last_cache(device, known),
         page_bytes=mmap.PAGESIZE,
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
-        far_line_cost=costs.get(FAR_LINE_COST, Target.far_line_cost),
-        own_line_cost=costs.get(OWN_LINE_COST, Target.own_line_cost),
+        far_line_cost=known.get(FAR_LINE_COST, Target.far_line_cost),
+        own_line_cost=known.get(OWN_LINE_COST, Target.own_line_cost),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
@@ -186,18 +186,19 @@ def default_file(device: cl.Device) -> Path:
     return Path(platformdirs.user_data_dir("feinsum_fuse", appauthor=False)) / "devices" / f"{DeviceInfo.of(device).slug}.yaml"
 
 
-def _last_cache(device: cl.Device) -> int:
+def _last_cache(device: cl.Device, known: Mapping[str, float]) -> int:
     """Bytes of the last cache: of a guest of a virtual machine, which is told of all of its host's, what it gets by a calibration."""
-    told, found = shared_cache(device), _calibrated(device, LAST_CACHE)
-    return told if found is None else min(told, int(found))
+    told = shared_cache(device)
+    return min(told, int(known.get(LAST_CACHE, told)))
 
 
-def _calibrated(device: cl.Device, name: str) -> float | None:
-    """A figure of the device file, looked up in its text, since a target is asked for where no reader of YAML is loaded."""
+def _calibrated(device: cl.Device) -> dict[str, float]:
+    """What targets take of the device file, looked up in its text, since a target is asked for where no reader of YAML is loaded."""
     with suppress(OSError, ValueError):
-        if found := re.search(rf"^ +{name}: ([0-9][0-9.e+-]*)$", default_file(device).read_text(), re.MULTILINE):
-            return float(found[1])
-    return None
+        names = "|".join((LAST_CACHE, FAR_LINE_COST, OWN_LINE_COST))
+        figures = re.findall(rf"^ +({names}): ([0-9][0-9.e+-]*)$", default_file(device).read_text(), re.MULTILINE)
+        return {name: float(figure) for name, figure in figures}
+    return {}
 
 
 def items_in_step(device: cl.Device) -> int:
