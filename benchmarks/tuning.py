@@ -1,8 +1,9 @@
-"""What a search spends on a candidate: ``python -m benchmarks.tuning [WORKLOADS] [--measurements 30]`` (workloads of the suite).
+"""What a search spends on a candidate: ``python -m benchmarks.tuning [WORKLOADS] [--measurements 30] [--device NAME]`` (of the suite).
 
 For each workload: candidates that were run, seconds of the whole search for each by the clock, of choosing, of generating texts, and of
 building, verifying and timing; processor seconds of all processes for each; the most memory that all processes had at once, of which pages
-that several of them share count once; and what failed. Results of a machine that others use say little but for the last two.
+that several of them share count once; and what failed. Results of a machine that others use say little but for the last two. A search takes
+a second or two for each candidate, and lines on stderr say what it does meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import sys
 import tempfile
 import threading
 import time
@@ -32,16 +34,21 @@ INTERVAL = 0.5
 
 
 class Stages:
-    """A hook that adds up how long each stage lasts."""
+    """A hook that adds up how long each stage lasts, and says when another one begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.seconds: dict[str, float] = {}
+        self._name, self._begin = name, time.monotonic()
+        self._told = ""
         self._stage, self._since = "", time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
         self._stage, self._since = next((stage for stage in STAGES if stage in progress.stage), ""), now
+        if progress.ended or progress.stage != self._told:
+            self._told = progress.stage
+            print(f"{self._name} {now - self._begin:6.1f} s  {progress}", file=sys.stderr, flush=True)
 
 
 class Memory(threading.Thread):
@@ -93,14 +100,14 @@ def processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def row(name: str, measurements: int) -> tuple[str, ...]:
+def row(name: str, measurements: int, device: str | None) -> tuple[str, ...]:
     """A search from nothing."""
     case = next(case for case in CASES if case.name == name)
-    stages, memory, before = Stages(), Memory(), processor_seconds()
+    stages, memory, before = Stages(name), Memory(), processor_seconds()
     memory.start()
     with tempfile.TemporaryDirectory() as folder:
         url = str(Path(folder) / "facts.sqlite3")
-        tuned = ff.tune(cascade_of(case, SEED), seconds=600, measurements=measurements, url=url, known=False, progress=stages)
+        tuned = ff.tune(cascade_of(case, SEED), device, seconds=600, measurements=measurements, url=url, known=False, progress=stages)
     memory.end()
     failed = Counter(str(tried.outcome) for tried in tuned.history if tried.measured is None)
     times = [tuned.seconds, *(stages.seconds.get(stage, 0.0) for stage in STAGES), processor_seconds() - before]
@@ -113,9 +120,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=USUAL)
     parser.add_argument("--measurements", type=int, default=30)
+    parser.add_argument("--device", default=None)
     given = parser.parse_intermixed_args(arguments)
     head = ("workload", "candidates", "whole, s each", "choosing", "text", "build and measure", "processor", "memory, GiB", "failed")
-    print(table(head, [row(name, given.measurements) for name in given.names]))
+    rows = []
+    for name in given.names:
+        rows.append(row(name, given.measurements, given.device))
+        print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+    print(table(head, rows))
 
 
 if __name__ == "__main__":
