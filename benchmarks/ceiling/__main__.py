@@ -3,7 +3,8 @@
 ``time`` takes the kernels by hand, our default mapping and what the suite's search found (``benchmarks/suite_data``) in turns in one
 process, as the suite does; the outputs by hand are compared with the reference. ``mix`` reads the inner loops from the binaries. Both write
 ``benchmarks/ceiling_data/DEVICE.json``, which ``report`` prints beside the best peer and the floor of the suite's data. Sizes are the
-suite's of seed 9. ``table`` writes ``doc/ceiling.csv`` and ``doc/ceiling_zen4.csv``. ``check`` builds all and compares what is by hand, and
+suite's of seed 9. ``table`` writes ``doc/ceiling.csv``, ``ceiling_zen4.csv`` and
+``ceiling_zen3.csv``. ``check`` builds all and compares what is by hand, and
 times nothing.
 """
 
@@ -35,7 +36,7 @@ from feinsum_fuse.presentation import table
 
 from ..suite.__main__ import DATA as SUITE
 from ..suite.__main__ import OURS
-from .cases import CASES, SEED, Case
+from .cases import CASES, SEED, Kernels, Vectors
 from .mixes import inner_loop
 
 HERE = Path(__file__).parent
@@ -45,9 +46,10 @@ Known = dict[str, dict[str, Any]]
 """Case -> what is known of it."""
 
 
-def hand_written(case: Case, program: Program) -> Executable:
+def hand_written(kernels: Kernels, program: Program) -> Executable:
     """The kernels of a case; inputs and outputs are called as the program's."""
-    source = (HERE / "vectors.h").read_text() + (HERE / f"{case.source}.cl").read_text()
+    case = kernels.on(Vectors.of(target(program.device)))
+    source = (HERE / "vectors.h").read_text() + (HERE / f"{kernels.source}.cl").read_text()
     given = tuple(Argument(a.name, a.dtype, a.shape, a.role) for a in program.executable.arguments if a.role != "temporary")
     options = ("-cl-mad-enable", *(f"-D{name}={value}" for name, value in case.defines.items()))
     return Executable(source, options, (*given, *case.scratch), case.launches)
@@ -65,7 +67,7 @@ def resident(executable: Executable, program: Program) -> Resident:
     return found
 
 
-def ours(case: Case, device: cl.Device) -> dict[str, Program]:
+def ours(case: Kernels, device: cl.Device) -> dict[str, Program]:
     """The default mapping's program and the tuned one, of which the suite's data may have none."""
     programs = {"default": ff.compile(ff.spec(with_joined_axes(case.cascade(), target(device))), device)}
     known = suite_data(case, DeviceInfo.of(device).slug)
@@ -74,14 +76,14 @@ def ours(case: Case, device: cl.Device) -> dict[str, Program]:
     return programs
 
 
-def suite_data(case: Case, slug: str) -> dict[str, Any]:
+def suite_data(case: Kernels, slug: str) -> dict[str, Any]:
     """What the suite found of a case on a device: its tuned mapping, its floor, the peers' times."""
     file = SUITE / slug / str(SEED) / f"{case.name}.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     return found
 
 
-def timed(case: Case, device: cl.Device, repeats: int) -> dict[str, Any]:
+def timed(case: Kernels, device: cl.Device, repeats: int) -> dict[str, Any]:
     """Seconds of each: medians, and the spread of the middle half. Programs of one text are one program."""
     programs = ours(case, device)
     texts = {name: program.executable.source_hash for name, program in programs.items()}
@@ -97,21 +99,21 @@ def timed(case: Case, device: cl.Device, repeats: int) -> dict[str, Any]:
     return {"times": one, "rate": [case.operations, case.unit], "interference": watch.share() or 0.0, "load": os.getloadavg()[0]}
 
 
-def mixed(case: Case, device: cl.Device) -> dict[str, Any]:
+def mixed(case: Kernels, device: cl.Device) -> dict[str, Any]:
     """The instructions of the inner loops."""
     programs = ours(case, device)
     texts = {HAND: hand_written(case, programs["default"]), **{name: program.executable for name, program in programs.items()}}
     return {"mixes": {name: inner_loop(one.source, one.options, device) for name, one in texts.items()}}
 
 
-def checked(case: Case, device: cl.Device) -> dict[str, Any]:
+def checked(case: Kernels, device: cl.Device) -> dict[str, Any]:
     """Nothing, where the kernels by hand compute what the reference does."""
     program = ours(case, device)["default"]
     resident(hand_written(case, program), program)
     return {}
 
 
-def row(case: Case, found: dict[str, Any], slug: str) -> list[str]:
+def row(case: Kernels, found: dict[str, Any], slug: str) -> list[str]:
     """Of a case that was timed: milliseconds, what ours reaches of the kernel by hand, and both of the floor's rate."""
     times = {name: entry["median_s"] for name, entry in found["times"].items()}
     best = min((name for name in times if name != HAND), key=lambda name: times[name])
@@ -145,7 +147,7 @@ def report(known: Known, slug: str) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"ceiling.csv": "family-26-model-2", "ceiling_zen4.csv": "family-25-model-17"}
+TABLES = {"ceiling.csv": "family-26-model-2", "ceiling_zen4.csv": "family-25-model-17", "ceiling_zen3.csv": "family-25-model-1"}
 """File -> the processor that it shows."""
 
 

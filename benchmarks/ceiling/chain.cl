@@ -1,9 +1,14 @@
-/* Rows go through all three products while they are near: tiles of rows by all columns, sums in 24 registers. */
+/* Rows go through all three products while they are near: tiles of rows by all columns, sums in three quarters of the registers. */
+#if LANES == 16
 typedef float8 eight __attribute__((aligned(4), may_alias));
+#define EIGHT(at, v) *(__global eight *)(at) = (v).lo;
+#else
+#define EIGHT(at, v)
+#endif
 
-#define PANELS(n) (((n) + 15) / 16)
-#define PADDED(n) (16 * PANELS(n))
-#define ROWS(n) (24 / PANELS(n))
+#define PANELS(n) (((n) + LANES - 1) / LANES)
+#define PADDED(n) (LANES * PANELS(n))
+#define ROWS(n) DOWN(PANELS(n))
 #define BLOCK 48
 
 __kernel void pack(__global float const *restrict u, __global float const *restrict v, __global float const *restrict w,
@@ -19,32 +24,33 @@ __kernel void pack(__global float const *restrict u, __global float const *restr
 
 /* A tile of sums, as many rows as leave registers for a row of the right side; rows beyond the last one repeat it. */
 #define PRODUCT(from, pitch, deep, right, columns, rows, STORE) \
-  for (int start = 0; start < rows; start += ROWS(columns)) \
+  for (int t = 0; t < (rows + ROWS(columns) - 1) / ROWS(columns) * TIMES(PANELS(columns)); ++t) \
   { \
-    int row = min(start, rows - ROWS(columns)); \
-    float16 sum[ROWS(columns)][PANELS(columns)]; \
+    int row = min(t / TIMES(PANELS(columns)) * ROWS(columns), rows - ROWS(columns)); \
+    int start = START(t % TIMES(PANELS(columns)), PANELS(columns)); \
+    many sum[ROWS(columns)][ACROSS(PANELS(columns))]; \
     _Pragma("unroll") for (int r = 0; r < ROWS(columns); ++r) \
-      _Pragma("unroll") for (int p = 0; p < PANELS(columns); ++p) sum[r][p] = whole(0); \
+      _Pragma("unroll") for (int p = 0; p < ACROSS(PANELS(columns)); ++p) sum[r][p] = whole(0); \
     for (int k = 0; k < deep; ++k) \
     { \
-      float16 b[PANELS(columns)]; \
-      _Pragma("unroll") for (int p = 0; p < PANELS(columns); ++p) b[p] = LOAD16(right + k * PADDED(columns) + 16 * p); \
+      many b[ACROSS(PANELS(columns))]; \
+      _Pragma("unroll") for (int p = 0; p < ACROSS(PANELS(columns)); ++p) b[p] = READ(right + k * PADDED(columns) + LANES * (start + p)); \
       _Pragma("unroll") for (int r = 0; r < ROWS(columns); ++r) \
       { \
         float a = from[(row + r) * pitch + k]; \
-        _Pragma("unroll") for (int p = 0; p < PANELS(columns); ++p) sum[r][p] += a * b[p]; \
+        _Pragma("unroll") for (int p = 0; p < ACROSS(PANELS(columns)); ++p) sum[r][p] += a * b[p]; \
       } \
     } \
     _Pragma("unroll") for (int r = 0; r < ROWS(columns); ++r) \
-      _Pragma("unroll") for (int p = 0; p < PANELS(columns); ++p) { STORE } \
+      _Pragma("unroll") for (int p = 0; p < ACROSS(PANELS(columns)); ++p) { STORE } \
   }
 
-#define NEAR(to, columns) *(__local any16 *)(to + (row + r) * PADDED(columns) + 16 * p) = sum[r][p];
+#define NEAR(to, columns) *(__local loose *)(to + (row + r) * PADDED(columns) + LANES * (start + p)) = sum[r][p];
 #define FAR(to, columns) \
   { \
-    __global float *at = to + (row + r) * columns + 16 * p; \
-    if (16 * p + 16 <= columns) STORE16(at, sum[r][p]); \
-    else *(__global eight *)at = sum[r][p].lo; \
+    __global float *at = to + (row + r) * columns + LANES * (start + p); \
+    if (LANES * (start + p) + LANES <= columns) WRITE(at, sum[r][p]); \
+    else { EIGHT(at, sum[r][p]) } \
   }
 
 __kernel void chain(__global float const *restrict X, __global float const *restrict first, __global float const *restrict second,

@@ -1,50 +1,54 @@
-/* A group is a head. Scores of 16 tokens at a time: a vector of products for each, whose lanes are added up all at once by exchanging rows
+/* A group is a head. Scores of LANES tokens at a time: a vector of products for each, whose lanes are added up all at once by exchanging rows
    and columns. Exponentials stay near; the values meet them four tokens at a time. */
-#define WHOLE (P / 16 * 16)
-#define PADDED (WHOLE + 16)
+#define WHOLE (P / LANES * LANES)
+/* Sums of values, of which more are independent where there are registers. */
+#define APART (REGISTERS >= 32 ? 4 : 1)
+#define PADDED (WHOLE + LANES)
 
 __kernel void decoding(__global float const *restrict Q, __global float const *restrict K, __global float const *restrict V,
                        __global float *restrict O)
 {
   __local float weights[PADDED];
   int h = get_group_id(0);
-  float16 q[E / 16];
-  UNROLLED for (int v = 0; v < E / 16; ++v) q[v] = LOAD16(Q + h * E + 16 * v) * 0.125f;
-  float16 top = -INFINITY;
-  for (int p = 0; p < P; p += 16)
+  many q[E / LANES];
+  UNROLLED for (int v = 0; v < E / LANES; ++v) q[v] = READ(Q + h * E + LANES * v) * 0.125f;
+  many top = -INFINITY;
+  for (int p = 0; p < P; p += LANES)
   {
-    float16 t[16];
-    UNROLLED for (int n = 0; n < 16; ++n)
+    many t[LANES];
+    UNROLLED for (int n = 0; n < LANES; ++n)
     {
       __global float const *k = K + (h * P + min(p + n, P - 1)) * E;
-      t[n] = q[0] * LOAD16(k);
-      UNROLLED for (int v = 1; v < E / 16; ++v) t[n] += q[v] * LOAD16(k + 16 * v);
+      t[n] = q[0] * READ(k);
+      UNROLLED for (int v = 1; v < E / LANES; ++v) t[n] += q[v] * READ(k + LANES * v);
     }
     TRANSPOSE(t)
-    UNROLLED for (int n = 8; n > 0; n /= 2)
+    UNROLLED for (int n = LANES / 2; n > 0; n /= 2)
       UNROLLED for (int i = 0; i < n; ++i) t[i] += t[i + n];
-    float16 scores = LANE + p < P ? t[0] : (float16)(-INFINITY);
-    NEAR16(weights + p) = scores;
+    many scores = LANE + p < P ? t[0] : (many)(-INFINITY);
+    HERE(weights + p) = scores;
     top = larger(top, scores);
   }
-  float peak = largest16(top);
-  float16 sums = 0;
-  for (int p = 0; p < P; p += 16)
+  float peak = largest_of(top);
+  many sums = 0;
+  for (int p = 0; p < P; p += LANES)
   {
-    float16 weight = exponential_of(NEAR16(weights + p) - peak);
-    weight = LANE + p < P ? weight : (float16)(0.0f);
-    NEAR16(weights + p) = weight;
+    many weight = exponential_of(HERE(weights + p) - peak);
+    weight = LANE + p < P ? weight : (many)(0.0f);
+    HERE(weights + p) = weight;
     sums += weight;
   }
-  float part = 1.0f / sum16(sums);
-  float16 sum[4][F / 16];
-  UNROLLED for (int n = 0; n < 4; ++n)
-    UNROLLED for (int v = 0; v < F / 16; ++v) sum[n][v] = whole(0);
+  float part = 1.0f / sum_of(sums);
+  many sum[APART][F / LANES];
+  UNROLLED for (int n = 0; n < APART; ++n)
+    UNROLLED for (int v = 0; v < F / LANES; ++v) sum[n][v] = whole(0);
   __global float const *values = V + h * P * F;
-  for (int p = 0; p < P / 4 * 4; p += 4)
-    UNROLLED for (int n = 0; n < 4; ++n)
-      UNROLLED for (int v = 0; v < F / 16; ++v) sum[n][v] += weights[p + n] * LOAD16(values + (p + n) * F + 16 * v);
-  for (int p = P / 4 * 4; p < P; ++p)
-    UNROLLED for (int v = 0; v < F / 16; ++v) sum[0][v] += weights[p] * LOAD16(values + p * F + 16 * v);
-  UNROLLED for (int v = 0; v < F / 16; ++v) STORE16(O + h * F + 16 * v, part * (sum[0][v] + sum[1][v] + sum[2][v] + sum[3][v]));
+  for (int p = 0; p < P / APART * APART; p += APART)
+    UNROLLED for (int n = 0; n < APART; ++n)
+      UNROLLED for (int v = 0; v < F / LANES; ++v) sum[n][v] += weights[p + n] * READ(values + (p + n) * F + LANES * v);
+  for (int p = P / APART * APART; p < P; ++p)
+    UNROLLED for (int v = 0; v < F / LANES; ++v) sum[0][v] += weights[p] * READ(values + p * F + LANES * v);
+  UNROLLED for (int n = 1; n < APART; ++n)
+    UNROLLED for (int v = 0; v < F / LANES; ++v) sum[0][v] += sum[n][v];
+  UNROLLED for (int v = 0; v < F / LANES; ++v) WRITE(O + h * F + LANES * v, part * sum[0][v]);
 }

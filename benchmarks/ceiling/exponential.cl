@@ -7,8 +7,8 @@ __kernel void exponential(__global float const *restrict A, __global float const
   {
     __global float const *a = A + m * K;
     __global float *y = Y + m * K;
-    for (int k = 0; k < K / 16 * 16; k += 16)
-      STORE16(y + k, exponential_of(min(LOAD16(a + k) + LOAD16(B + k), (float16)(88.0f))));
-    if (K % 16) STORE16(y + K - 16, exponential_of(min(LOAD16(a + K - 16) + LOAD16(B + K - 16), (float16)(88.0f))));
+    for (int k = 0; k < K / LANES * LANES; k += LANES)
+      WRITE(y + k, exponential_of(min(READ(a + k) + READ(B + k), (many)(88.0f))));
+    if (K % LANES) WRITE(y + K - LANES, exponential_of(min(READ(a + K - LANES) + READ(B + K - LANES), (many)(88.0f))));
   }
 }

@@ -8,8 +8,8 @@ __kernel void pack(__global float const *restrict L, __global float *restrict pa
   for (int f = 0; f < F; ++f)
     for (int j = 0; j < J; ++j)
       for (int v = 0; v < WIDE; ++v)
-        for (int n = 0; n < 16; ++n)
-          packed[((f * J + j) * WIDE + v) * 16 + n] = L[(f * I + PLACE(v, I) + n) * J + j];
+        for (int n = 0; n < LANES; ++n)
+          packed[((f * J + j) * WIDE + v) * LANES + n] = L[(f * I + PLACE(v, I) + n) * J + j];
 }
 
 __kernel void face_mass(__global float const *restrict packed, __global float const *restrict G, __global float const *restrict U,
@@ -23,9 +23,13 @@ __kernel void face_mass(__global float const *restrict packed, __global float co
       for (int n = 0; n < TILE_ROWS; ++n)
         for (int j = 0; j < J; ++j)
           scaled[n * F * J + f * J + j] = G[f * E + e + n] * U[(f * E + e + n) * J + j];
-#define LEFT(r, k) scaled[(r) * F * J + (k)]
-#define RIGHT(k, v) LOAD16(packed + ((k) * WIDE + (v)) * 16)
-#define KEEP(r, v) STORE16(D + (e + r) * I + PLACE(v, I), sum[r][v]);
-    TILE(TILE_ROWS, WIDE, F * J, LEFT, RIGHT, KEEP)
+#define LEFT(r, k) scaled[(row + (r)) * F * J + (k)]
+#define RIGHT(k, v) READ(packed + ((k) * WIDE + start + (v)) * LANES)
+#define KEEP(r, v) WRITE(D + (e + row + r) * I + PLACE(start + (v), I), sum[r][v]);
+    UNROLLED for (int t = 0; t < TILE_ROWS / DOWN(WIDE) * TIMES(WIDE); ++t)
+    {
+      int row = t / TIMES(WIDE) * DOWN(WIDE), start = START(t % TIMES(WIDE), WIDE);
+      TILE(DOWN(WIDE), ACROSS(WIDE), F * J, LEFT, RIGHT, KEEP)
+    }
   }
 }

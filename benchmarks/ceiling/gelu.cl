@@ -4,7 +4,7 @@
 
 __kernel void gelu(__global float const *restrict X, __global float const *restrict R, __global float *restrict Y)
 {
-  int first = get_group_id(0) * PART, last = min(first + PART, ALL & ~15);
-  for (int k = first; k < last; k += 16) STORE16(Y + k, gelu_of(LOAD16(X + k)) + LOAD16(R + k));
-  if (last == (ALL & ~15)) STORE16(Y + ALL - 16, gelu_of(LOAD16(X + ALL - 16)) + LOAD16(R + ALL - 16));
+  int first = get_group_id(0) * PART, last = min(first + PART, ALL / LANES * LANES);
+  for (int k = first; k < last; k += LANES) WRITE(Y + k, gelu_of(READ(X + k)) + READ(R + k));
+  if (last == (ALL / LANES * LANES)) WRITE(Y + ALL - LANES, gelu_of(READ(X + ALL - LANES)) + READ(R + ALL - LANES));
 }

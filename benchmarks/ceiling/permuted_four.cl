@@ -1,19 +1,19 @@
-/* One product of [a b, e f] and [e f, c d]: the second operand is packed into panels of 32 columns, the first is read as it lies, whose rows b
+/* One product of [a b, e f] and [e f, c d]: the second operand is packed into panels of columns, the first is read as it lies, whose rows b
    are F apart for each e. */
 #define COLUMNS (C * D)
-#define PANELS ((COLUMNS + 31) / 32)
-#define TILES ((B + 12) / 13)
-#define TILE_ROWS ((B + TILES - 1) / TILES)
+#define PANELS ((COLUMNS + PANEL - 1) / PANEL)
+#define TILE_ROWS EVENLY(B, REGISTERS >= 32 ? 13 : DOWN(PANEL / LANES))
+#define TILES ((B + TILE_ROWS - 1) / TILE_ROWS)
 
 __kernel void pack(__global float const *restrict Y, __global float *restrict P)
 {
   int j = get_group_id(0);
-  for (int n = 0; n < 32; ++n)
+  for (int n = 0; n < PANEL; ++n)
   {
-    int column = 32 * j + n, c = column / D, d = column % D;
+    int column = PANEL * j + n, c = column / D, d = column % D;
     for (int e = 0; e < E; ++e)
       for (int f = 0; f < F; ++f)
-        P[((j * E + e) * F + f) * 32 + n] = column < COLUMNS ? Y[((d * F + f) * C + c) * E + e] : 0.0f;
+        P[((j * E + e) * F + f) * PANEL + n] = column < COLUMNS ? Y[((d * F + f) * C + c) * E + e] : 0.0f;
   }
 }
 
@@ -28,13 +28,13 @@ __kernel void permuted_four(__global float const *restrict X, __global float con
   for (int j = 0; j < PANELS; ++j)
     for (int t = 0; t < TILES; ++t)
     {
-      int row = min(t * TILE_ROWS, B - TILE_ROWS), columns = min(32, COLUMNS - 32 * j);
-      __global float *z = Z + (a * B + row) * COLUMNS + 32 * j;
+      int row = min(t * TILE_ROWS, B - TILE_ROWS), columns = min(PANEL, COLUMNS - PANEL * j);
+      __global float *z = Z + (a * B + row) * COLUMNS + PANEL * j;
 #define LEFT(r, k) rows[(row + (r)) * (E * F) + (k)]
-#define RIGHT(k, v) LOAD16(P + (j * (E * F) + (k)) * 32 + 16 * (v))
+#define RIGHT(k, v) READ(P + (j * (E * F) + (k)) * PANEL + LANES * (v))
 #define KEEP(r, v) \
-      if (columns == 32) STORE16(z + r * COLUMNS + 16 * v, sum[r][v]); \
-      else { float one[16]; *(any16 *)one = sum[r][v]; for (int n = 0; n < min(16, columns - 16 * v); ++n) z[r * COLUMNS + 16 * v + n] = one[n]; }
-      TILE(TILE_ROWS, 2, E * F, LEFT, RIGHT, KEEP)
+      if (columns == PANEL) WRITE(z + r * COLUMNS + LANES * v, sum[r][v]); \
+      else { float one[LANES]; *(loose *)one = sum[r][v]; for (int n = 0; n < min(LANES, columns - LANES * v); ++n) z[r * COLUMNS + LANES * v + n] = one[n]; }
+      TILE(TILE_ROWS, PANEL / LANES, E * F, LEFT, RIGHT, KEEP)
     }
 }

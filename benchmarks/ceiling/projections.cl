@@ -1,7 +1,7 @@
-/* The three right sides are packed side by side into panels of 48 columns; each block of rows then meets all panels while it is in the second
-   cache. A vector of 16 columns belongs to one of them. */
-#define PANELS (3 * N / 48)
-#define TILE_ROWS 8
+/* The three right sides are packed side by side into panels of three vectors; each block of rows then meets all panels while it is in the second
+   cache. Each vector belongs to one of them. */
+#define PANELS (3 * N / PANEL)
+#define TILE_ROWS DOWN(3)
 
 __kernel void pack(__global float const *restrict A, __global float const *restrict B, __global float const *restrict C,
                    __global float *restrict packed)
@@ -9,9 +9,9 @@ __kernel void pack(__global float const *restrict A, __global float const *restr
   int j = get_group_id(0);
   for (int v = 0; v < 3; ++v)
   {
-    int column = 48 * j + 16 * v;
+    int column = PANEL * j + LANES * v;
     __global float const *from = column < N ? A : column < 2 * N ? B : C;
-    for (int k = 0; k < K; ++k) STORE16(packed + (j * K + k) * 48 + 16 * v, LOAD16(from + k * N + column % N));
+    for (int k = 0; k < K; ++k) WRITE(packed + (j * K + k) * PANEL + LANES * v, READ(from + k * N + column % N));
   }
 }
 
@@ -26,12 +26,12 @@ __kernel void projections(__global float const *restrict X, __global float const
       __global float *to[3];
       UNROLLED for (int v = 0; v < 3; ++v)
       {
-        int column = 48 * j + 16 * v;
+        int column = PANEL * j + LANES * v;
         to[v] = (column < N ? Q : column < 2 * N ? R : S) + row * N + column % N;
       }
 #define LEFT(r, k) X[(row + (r)) * K + (k)]
-#define RIGHT(k, v) LOAD16(packed + (j * K + (k)) * 48 + 16 * (v))
-#define KEEP(r, v) STORE16(to[v] + r * N, sum[r][v]);
+#define RIGHT(k, v) READ(packed + (j * K + (k)) * PANEL + LANES * (v))
+#define KEEP(r, v) WRITE(to[v] + r * N, sum[r][v]);
       TILE(TILE_ROWS, 3, K, LEFT, RIGHT, KEEP)
     }
 }
