@@ -251,7 +251,8 @@ class Branch:
     def passes(self) -> list[Node]:
         """The loop over a group's few rows, or another common loop, of which all Einsums do a part, found near by, before the next."""
         given, target, lanes = (self.segment, self.rows, self.tile), self.plan.target, self.lanes
-        found = (self.rows, pass_rows(*given, target)) if self._goes_in_passes(lanes) else pass_across(*given, lanes, target)
+        passed = self._goes_in_passes(lanes)
+        found = (self.rows, pass_rows(*given, target)) if passed else pass_across(*given, lanes, self.plan.width, target)
         if found is None:
             return []
         rows, usual = found

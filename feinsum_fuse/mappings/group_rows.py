@@ -240,12 +240,13 @@ def numbers_of_rows(segment: Segment, rows: RowVariables, tile: int, target: Tar
 
 
 def pass_across(
-    segment: Segment, rows: RowVariables, tile: int, lanes: Mapping[str, str | None], target: Target
+    segment: Segment, rows: RowVariables, tile: int, lanes: Mapping[str, str | None], width: int, target: Target
 ) -> tuple[RowVariables, int] | None:
     """A second loop that all Einsums share and how many of its iterations are a pass, where a group's rows are all lanes and what it hands
     on for the whole of the second loop would leave the nearest cache.
 
-    No loop whose iterations use again more than that cache keeps beside the pass: each pass would read it anew.
+    No loop whose iterations use again more than that cache keeps beside the pass: each pass would read it anew. A pass of what is turned
+    has as many iterations as a vector has lanes, since square blocks are turned by vectors, if the nearest cache holds as many.
     """
     near = target.nearest_cache_bytes
     if target.lanes_are_items or len(rows) < 2 or not segment.kept or segment.row_bytes(rows) * tile * FULL <= near:
@@ -261,5 +262,16 @@ def pass_across(
         again = sum(segment.around.tensor_bytes(tensor) // part for tensor, part in kept.items())
         alone = max(1, segment.touched_bytes(loop.rows) // parts)
         if again * FULL <= near and alone * PASS <= near:
-            return loop.rows, min(loop.extent, 1 << (near // PASS // alone).bit_length() - 1)
+            usual = 1 << (near // PASS // alone).bit_length() - 1
+            if usual < width and alone * width * FULL <= near and any(_turns(e, loop.rows, lanes) for e in segment.einsums):
+                usual = width
+            return loop.rows, min(loop.extent, usual)
     return None
+
+
+def _turns(einsum: Einsum, along: RowVariables, lanes: Mapping[str, str | None]) -> bool:
+    """Whether an Einsum copies rows of what it reads, which lie along a loop, into lanes that go along another axis."""
+    lane, row = lanes[einsum.name], along[einsum.name]
+    if not einsum.is_copy or lane is None or lane == row:
+        return False
+    return is_contiguous(einsum.operands[0], row) and is_contiguous(einsum.output, lane)

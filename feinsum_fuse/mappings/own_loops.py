@@ -28,6 +28,11 @@ LONE_REUSE = 2
 """The same of rows that are a single vector, as register tiles that have as many rows as there are sums."""
 CROSSED = 8
 """The same of vectors that lie in two lines each, in rows that are used once for each sum that a register tile holds."""
+WAITING = 3
+"""Where a line from a core's own cache takes more than one part of so many of the multiply-adds that are done with it, what register tiles
+share fills the nearest cache instead."""
+LEAST_BLOCK = 32
+"""Iterations of a reduction at least for which sums are read and written once more."""
 CORE = 4
 """Operands that register tiles of a group read again fill a core's own cache to one part of so many."""
 STREAMS = 8
@@ -402,8 +407,21 @@ class OwnLoops:
         # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
         is_square = self.registers.is_square
         room = kept_bytes(self.branch.plan.target) if is_square else room
+        nearest = self.branch.plan.target.nearest_cache_bytes * 3 // 4
+        if not is_square and self._waits_for_lines(second, tile[second]) and step * LEAST_BLOCK <= nearest:
+            room = nearest
         found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0
         return found if not is_square or found >= LEAST_VECTORS * self.registers.lanes else 0
+
+    def _waits_for_lines(self, second: str | None, down: int) -> bool:
+        """Whether lines of an operand that all rows of register tiles share, and that the group has not made, take long from a core's own
+        cache beside what a register tile computes with them.
+        """
+        target, written = self.branch.plan.target, self.branch.segment.written
+        shared = [access for access in self.einsum.operands if self.lane in access.variables and second not in access.variables]
+        if self.lane is None or any(access.tensor in written or not is_contiguous(access, self.lane) for access in shared):
+            return False
+        return WAITING * target.own_line_cost * target.vector_bytes > down * target.line_bytes
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""

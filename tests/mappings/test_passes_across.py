@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import feinsum_fuse as ff
@@ -49,7 +51,25 @@ def test_what_rows_use_again_stays_near_beside_a_pass(columns: int, expected: bo
     cascade = ff.cascade(MIXED, sizes={"Y": 300, "X": 128, "C": 64, "D": columns})
     mixing = Segment.of(Surroundings(cascade, cascade.workload), cascade.einsums[0]).longer(cascade.einsums[1])
     rows: dict[str, str] = {"W": "x", "Z": "x"}
-    assert (pass_across(mixing, rows, 16, rows, ANY_DEVICE) is not None) is expected
+    assert (pass_across(mixing, rows, 16, rows, 8, ANY_DEVICE) is not None) is expected
+
+
+def test_a_pass_of_what_is_turned_is_a_square_of_vectors() -> None:
+    """Of fewer rows none is turned by vectors."""
+    lines = ["P[d, c, a] = A[a, d, c]", "Z[b, c, a] = P[d, c, a] * B[d, b]"]
+    cascade = ff.cascade(lines, sizes={"A": 277, "B": 8, "C": 294, "D": 11})
+    copy = dataclasses.replace(cascade.einsums[0], is_copy=True)
+    both = Segment.of(Surroundings(cascade, cascade.workload), copy).longer(cascade.einsums[1])
+    rows: dict[str, str] = {"P": "a", "Z": "a"}
+    assert [found[1] for width in (2, 8) if (found := pass_across(both, rows, 16, rows, width, ANY_DEVICE)) is not None] == [4, 8]
+
+
+@pytest.mark.parametrize(("cost", "expected"), [(0.5, False), (4.0, True)])
+def test_what_rows_share_is_blocked_for_the_cache_whose_lines_they_do_not_wait_for(cost: float, expected: bool) -> None:
+    sizes = {"M": 512, "P": 512, "F": 64}
+    cascade = ff.cascade(["N[m, p] = exp(S[m, p])", "A[m, f] = N[m, p] * V[p, f]"], sizes=sizes)
+    text = str(default_spec(cascade, target=dataclasses.replace(ANY_DEVICE, own_line_cost=cost)).mapping)
+    assert ("for p in tiles of 64" in text) is expected
 
 
 @pytest.mark.parametrize(("height", "width"), [(37, 41), (23, 16), (31, 1), (1, 29)])
