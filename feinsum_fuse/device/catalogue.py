@@ -174,7 +174,7 @@ def target(device: cl.Device) -> Target:
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
         far_line_cost=known.get(FAR_LINE_COST, Target.far_line_cost),
-        own_line_cost=known.get(OWN_LINE_COST, Target.own_line_cost),
+        own_line_cost=known.get(OWN_LINE_COST, Target.own_line_cost * Target.vector_bytes / max(1, vectors.size)),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),

@@ -28,9 +28,9 @@ LONE_REUSE = 2
 """The same of rows that are a single vector, as register tiles that have as many rows as there are sums."""
 CROSSED = 8
 """The same of vectors that lie in two lines each, in rows that are used once for each sum that a register tile holds."""
-WAITING = 3
-"""Where a line from a core's own cache takes more than one part of so many of the multiply-adds that are done with it, what register tiles
-share fills the nearest cache instead."""
+WAITING = 0.47
+"""Where a line from a core's own cache takes about half as long as the multiply-adds that are done with it (0.49 to 0.53 with 4 rows on a
+Zen 3, up to 0.46 with 8 on others, which nobody has timed), what register tiles share fills the nearest cache instead."""
 LEAST_BLOCK = 32
 """Iterations of a reduction at least for which sums are read and written once more."""
 CORE = 4
@@ -421,7 +421,7 @@ class OwnLoops:
         shared = [access for access in self.einsum.operands if self.lane in access.variables and second not in access.variables]
         if self.lane is None or any(access.tensor in written or not is_contiguous(access, self.lane) for access in shared):
             return False
-        return WAITING * target.own_line_cost * target.vector_bytes > down * target.line_bytes
+        return target.own_line_cost * target.vector_bytes > WAITING * down * target.line_bytes
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""

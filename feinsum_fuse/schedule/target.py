@@ -108,7 +108,7 @@ class Target:
     vectors, until a calibration has found it: 0 on a Zen 4, 1 on Zen 3 and 5, 3 to 11 on Xeons."""
     own_line_cost: float = 4.0
     """What a line that comes from the largest cache of a core's own costs, in multiply-adds of vectors, until a calibration has found it: 4
-    on a Zen 3, 2 to 4 on others."""
+    on a Zen 3, 2 to 4 with vectors of 64 bytes, for which a device without a calibration counts half of this."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10
