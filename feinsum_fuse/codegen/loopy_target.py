@@ -163,7 +163,10 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
             return super().wrap_in_typecast(actual_type, needed_type, s)
         if needed_type.numpy_dtype.kind == "b" and actual_type.numpy_dtype.kind == "f":
             return p.Comparison(s, "!=", 0)
-        return Cast(self.kernel.target.dtype_to_typename(needed_type), needed_type.numpy_dtype.kind, s)
+        found, kind = needed_type.numpy_dtype, actual_type.numpy_dtype.kind
+        if kind == "f" and found.kind in "iu" and found.itemsize < np.dtype(np.int32).itemsize:
+            s = Cast("int", "i", s)  # as whole numbers are cut to their bits; of others compilers make this or that
+        return Cast(self.kernel.target.dtype_to_typename(needed_type), found.kind, s)
 
     def map_constant(self, expr: object, type_context: str | None) -> Expression:
         found = super().map_constant(expr, type_context)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import feinsum_fuse as ff
 from feinsum_fuse.codegen.generation import executable
+from feinsum_fuse.device.catalogue import devices, find_device, target
 from feinsum_fuse.lowering.lowering import lower
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.family import lanes_and_scalars, type_of_lanes
@@ -72,6 +75,23 @@ def test_what_leaves_an_array_is_chosen_before_it_is_converted(line: str, dtype:
 def test_rows_are_quantised(dtype: str, rows: int, columns: int) -> None:
     lines = ["X[m] = max(abs(A[m,k]))", "Z[m,k] = round(A[m,k] * 100 / X[m])"]
     check(lines, {"Z": dtype, "Other": "float32"}, {"M": rows, "K": columns}, "vconvert_" if columns > 1 else "")
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("name", ["Portable", "Intel(R)"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_numbers_that_a_narrow_type_has_no_room_for_are_cut_to_their_bits(dtype: str, name: str, lanes: int) -> None:
+    """As whole numbers are, in vectors and one by one: instructions of some processors would take the nearest that there is."""
+    if not any(name in device.platform.name for device in devices()):
+        pytest.skip("there is no such runtime")
+    cascade = ff.cascade(["Z[m,k] = round(A[m,k] * 100)"], sizes={"M": 3, "K": 37}, dtypes={"Z": dtype, "Other": "float32"})
+    device = find_device(name)
+    spec = default_spec(cascade, target=replace(target(device), vector_bytes=4 * lanes, widest_vector=lanes))
+    program = ff.compile(spec, device)
+    assert ("vconvert_" in program.source) == (lanes > 1)
+    numbers = np.linspace(-9, 9, 3 * 37, dtype="float32").reshape(3, 37)
+    expected = np.round(numbers * np.float32(100)).astype("int32").astype(dtype)
+    np.testing.assert_array_equal(program(A=numbers)["Z"], expected)
 
 
 @pytest.mark.parametrize("dtype", NARROW)

@@ -11,7 +11,7 @@ from ..intrinsics.complex_text import complex_definitions
 from ..intrinsics.product_text import product_definitions
 from ..target import Quirks
 from .bfloat import ELEMENT, narrowed, vector_type, widened
-from .operations import FOLDS, HALVED_BYTES, LANES, SHORTEST_BLOCK, WIDEST_VECTOR, Extent, VectorOperation, Verb
+from .operations import FOLDS, HALVED_BYTES, LANES, NARROW_ELEMENTS, SHORTEST_BLOCK, WIDEST_VECTOR, Extent, VectorOperation, Verb
 
 _MASKS = {"float": "int", "double": "long", "int": "int", "long": "long", "uint": "int"}
 _MASKS |= {"char": "char", "uchar": "char", "short": "short", "ushort": "short"}
@@ -198,7 +198,9 @@ def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = 
         case Verb.SPLAT:
             return f"#define {name}(x) {whole}(({vector})(x))"
         case Verb.CONVERT:
-            return f"#define {name}(x) {whole}(convert_{vector}(x))"
+            # What a narrow type has no room for is cut to its bits, as of whole numbers: of others processors make this or that.
+            through = f"convert_int{lanes}(x)" if operation.element in NARROW_ELEMENTS else "x"
+            return f"#define {name}(x) {whole}(convert_{vector}({through}))"
         case Verb.WIDEN:
             return f"#define {name}(x) {whole}({widened(vector, 'x')})"
         case Verb.NARROW:

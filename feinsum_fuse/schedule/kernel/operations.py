@@ -23,6 +23,8 @@ C_TYPES = {
     BFLOAT16: ELEMENT,
 }
 """NumPy type -> what OpenCL C, or the text that goes with it, calls it."""
+NARROW_ELEMENTS = frozenset({"char", "uchar", "short", "ushort"})
+"""Whole numbers of fewer bits than an ``int``."""
 COMPLEX_TYPES = {"complex64": "cfloat", "complex128": "cdouble"}
 """NumPy type -> how names of functions on its vectors call it; such a vector is one of twice as many real numbers, the parts of each number
 side by side as in memory."""
