@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +13,16 @@ import feinsum_fuse as ff
 from feinsum_fuse.codegen.arithmetic import Known
 from feinsum_fuse.codegen.loops.whole_tiles import with_whole_tiles_apart
 from feinsum_fuse.codegen.statements import Assignment, Barrier, Comment, Conditional, CStatement, Loop, all_statements
+from feinsum_fuse.device.catalogue import find_device, target
 from feinsum_fuse.mappings.choices import Given
-from feinsum_fuse.mappings.default_mapping import default_space
+from feinsum_fuse.mappings.default_mapping import default_space, default_spec
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.schedule.target import ANY_DEVICE
 from tests.cascades.randomness import largest_error
 
 from .trees import assignment, expression, kernel, lines
 
+LONG = replace(target(find_device()), vector_bytes=64, vector_registers=32)
 OUTER = Known({p.Variable("t"): (0, 3), p.Variable("u"): (0, 3)})
 
 
@@ -176,7 +179,8 @@ def test_vectors_of_elements_that_lie_apart_are_loaded_once_in_whole_tiles_and_i
 
 
 def test_a_loop_over_vectors_that_are_stored_ends_before_the_one_that_is_cut() -> None:
-    program = ff.compile(ff.cascade(["Z[b, d] = X[b, d] + P[d]"], sizes={"B": 400, "D": 1000}))
+    cascade = ff.cascade(["Z[b, d] = X[b, d] + P[d]"], sizes={"B": 400, "D": 1000})
+    program = ff.compile(default_spec(cascade, target=LONG))
     text = program.source[program.source.index("cascade(") :]
     assert "d_0 < 62;" in text
     assert text.count("vstore_global_float16(") == text.count("vstoreupto_global_float16(") == 1
@@ -187,7 +191,7 @@ def test_a_loop_over_vectors_that_are_stored_ends_before_the_one_that_is_cut() -
 @pytest.mark.parametrize(("line", "blocks"), [("Z[b, d] = X[b, d] * rsqrt(V[b] + 1)", 62), ("Z[b, d] = rsqrt(X[b, d] * V[b] + 1)", 63)])
 def test_so_does_one_with_a_function_that_the_loop_does_not_move(line: str, blocks: int) -> None:
     """A row's root is taken before its vectors; one of each vector would be written twice."""
-    program = ff.compile(ff.cascade([line], sizes={"B": 400, "D": 1000}))
+    program = ff.compile(default_spec(ff.cascade([line], sizes={"B": 400, "D": 1000}), target=LONG))
     text = program.source[program.source.index("cascade(") :]
     assert f"d_0 < {blocks};" in text
     found = program(**program.example.inputs)

@@ -60,7 +60,8 @@ NEW = frozenset(" ".join(needed for _, needed in VARIANTS).split())
         ("generic", frozenset(), 1, ""),
         ("znver3", OLD, 1, ""),
         ("znver3", NEW, 1, "cascadelake"),  # a Zen 4 to a compiler that knows none
-        ("znver3", NEW - {"avx512vl"}, 1, ""),
+        ("znver3", NEW - {"avx512vl"}, 1, "haswell"),  # a Zen 3: functions are compiled for an Intel processor with AVX2
+        ("icelake-client", NEW - {"avx512vl"}, 1, ""),
         ("icelake-client", NEW, 1, "cascadelake"),  # a Xeon to some hosts; a name with a dash
         ("rocketlake", NEW, 1, "cascadelake"),  # LLVM says that it lacks an instruction of those for which functions were compiled
         ("znver4", NEW, 1, ""),

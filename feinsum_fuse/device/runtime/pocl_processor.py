@@ -7,7 +7,8 @@ for ``generic``, the name in PoCL's description of it is replaced.
 So it is where LLVM takes a processor for an older one of its family that has no AVX-512: a Zen 4 is ``znver3`` to LLVM 14, which then
 writes vectors of half the length for 16 registers of 32, and inlines none of the functions that PoCL has built with AVX-512. And so it is
 where LLVM takes it for one with AVX-512 that lacks another instruction of the library's processor: a Xeon that says to be of a desktop's
-family is ``rocketlake``, which to LLVM has no CLWB, and each ``fabs``, ``rsqrt`` and ``min`` is a call for that.
+family is ``rocketlake``, which to LLVM has no CLWB, and each ``fabs``, ``rsqrt`` and ``min`` is a call for that. A Zen 3 is ``znver3``, and the library's variant for
+AVX2 is compiled for Intel's ``haswell``: each ``sqrt`` is a call.
 
 By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
@@ -33,9 +34,10 @@ from .host_processor import instruction_sets
 POCL_PLATFORM = "Portable Computing Language"
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = "generic"
-LESSER = ("znver1", "znver2", "znver3", "cannonlake", "icelake-client", "rocketlake")
+AMD = ("znver1", "znver2", "znver3")
+LESSER = (*AMD, "cannonlake", "icelake-client", "rocketlake")
 """What LLVM takes processors with AVX-512 for that lacks, to LLVM, some feature of the library's variant for them: AMD's AVX-512 itself,
-Intel's CLWB, of which no kernel makes use."""
+Intel's CLWB, of which no kernel makes use. Without AVX-512 AMD's lack one of the variant for AVX2, which is an Intel processor's."""
 TRIPLE = b"x86_64-"
 """How that begins which PoCL compiles for."""
 AVX_512 = "avx512bw avx512cd avx512dq avx512f avx512vl"
@@ -47,7 +49,7 @@ VARIANTS = (
 )
 """The processor of a variant, and one that has more than the highest of them -> what Linux calls the instructions that it has besides those
 of the processors below it."""
-LOWEST = "x86-64"
+WITH_AVX_512, WITH_AVX2, LOWEST = ("cascadelake", "skylake-avx512"), "haswell", "x86-64"
 DESCRIPTION_BYTES = 4096
 """Of PoCL's description of a device those in which the name is looked for: that of PoCL 3.0 has it at 640."""
 _POINTER = struct.Struct("=Q")
@@ -72,7 +74,10 @@ def name_processor(device: cl.Device) -> bool:
     if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "x86_64" not in device.version:
         return False
     told, flags = _told(device.version), instruction_sets()
-    if not flags or not told or (told in LESSER and not flags.issuperset(AVX_512.split())):
+    if not flags or not told:
+        return False
+    variant = variant_of(flags)
+    if told in LESSER and variant not in (WITH_AVX_512 if told not in AMD else (*WITH_AVX_512, WITH_AVX2)):
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:
@@ -83,7 +88,7 @@ def name_processor(device: cl.Device) -> bool:
         return False
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p
-    ctypes.c_void_p.from_address(places[0]).value = libc.strdup(variant_of(flags).encode())
+    ctypes.c_void_p.from_address(places[0]).value = libc.strdup(variant.encode())
     return True
 
 
