@@ -7,8 +7,8 @@ for ``generic``, the name in PoCL's description of it is replaced.
 So it is where LLVM takes a processor for an older one of its family that has no AVX-512: a Zen 4 is ``znver3`` to LLVM 14, which then
 writes vectors of half the length for 16 registers of 32, and inlines none of the functions that PoCL has built with AVX-512. And so it is
 where LLVM takes it for one with AVX-512 that lacks another instruction of the library's processor: a Xeon that says to be of a desktop's
-family is ``rocketlake``, which to LLVM has no CLWB, and each ``fabs``, ``rsqrt`` and ``min`` is a call for that. A Zen 3 is ``znver3``, and the library's variant for
-AVX2 is compiled for Intel's ``haswell``: each ``sqrt`` is a call.
+family is ``rocketlake``, which to LLVM has no CLWB, and each ``fabs``, ``rsqrt`` and ``min`` is a call for that. A Zen 3 is ``znver3``, and
+the library's variant for AVX2 is compiled for Intel's ``haswell``: each ``sqrt`` is a call.
 
 By the name of which processor is a matter of speed. PoCL's library of functions comes in variants, each compiled for one processor,
 and PoCL takes the one whose instructions this processor has. LLVM inlines a function only into code for a processor that has all features
