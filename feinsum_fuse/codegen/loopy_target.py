@@ -165,7 +165,7 @@ class ExpressionMapper(ExpressionToPyOpenCLCExpressionMapper):  # type: ignore[m
             return p.Comparison(s, "!=", 0)
         found, kind = needed_type.numpy_dtype, actual_type.numpy_dtype.kind
         if kind == "f" and found.kind in "iu" and found.itemsize < np.dtype(np.int32).itemsize:
-            s = Cast("int", "i", s)  # as whole numbers are cut to their bits; of others compilers make this or that
+            s = Cast("int", "i", s)  # what there is no room for is cut to its bits: left to the compiler otherwise
         return Cast(self.kernel.target.dtype_to_typename(needed_type), found.kind, s)
 
     def map_constant(self, expr: object, type_context: str | None) -> Expression:

@@ -143,9 +143,13 @@ def fitted(target: Target, spec: Spec) -> Target:
 
 
 def _own_caches(spec: Spec) -> list[int]:
-    """Bytes of the caches that a core has for itself, the nearest last: those below the groups."""
-    caches = [leaf for leaf in _on_the_way(spec)[1] if isinstance(leaf, Memory) and Bindings(spec).memory(leaf.name) == "cache"]
-    return [int(cache.size) // 8 for cache in caches if isinstance(cache.size, int | float)]
+    """Bytes of the caches that a core has for itself, the nearest last."""
+    return [int(cache.size) // 8 for cache in _cache_leaves(spec) if isinstance(cache.size, int | float)]
+
+
+def _cache_leaves(spec: Spec) -> list[Memory]:
+    """The caches below the groups, the nearest last."""
+    return [leaf for leaf in _on_the_way(spec)[1] if isinstance(leaf, Memory) and Bindings(spec).memory(leaf.name) == "cache"]
 
 
 def _on_the_way(spec: Spec) -> tuple[list[Leaf], list[Leaf]]:
@@ -164,25 +168,28 @@ def far_line_cost(spec: Spec) -> float | None:
     measured on the way from that memory through the core's caches.
     """
     assert spec.arch is not None
-    known, lane = spec.arch.variables, Components.of(spec).lane
     above, below = _on_the_way(spec)
-    far = [memory for memory in reversed(above) if isinstance(memory, Memory)]
-    near = [m for m in below if isinstance(m, Memory) and Bindings(spec).memory(m.name) == "cache"]
-    units = prod(fanout.fanout for leaf in below[:1] for fanout in leaf.spatial)
-    if lane is None or not far or CALIBRATED not in known or "line_bytes" not in known or (rate := _read_rate(far[0])) is None:
+    far, near = [memory for memory in reversed(above) if isinstance(memory, Memory)], _cache_leaves(spec)
+    if not far or (taken := _line_cost(spec, far[0])) is None:
         return None
-    own = _read_rate(near[0]) if near else None
-    seconds = known["line_bytes"] * 8 * (units / rate - (1 / own if own is not None else 0))
-    shown = [known[name] for memory in (far[0], *near[:1]) if (name := f"overlap_loss_{memory.name}") in known]
-    return max(0.0, seconds * known[CALIBRATED] / lane.size) * max(shown, default=1.0)
+    units = prod(fanout.fanout for leaf in below[:1] for fanout in leaf.spatial)
+    shown = [loss for memory in (far[0], *near[:1]) if (loss := spec.arch.variables.get(f"overlap_loss_{memory.name}")) is not None]
+    own = _line_cost(spec, near[0]) if near else None
+    return max(0.0, units * taken - (own or 0.0)) * max(shown, default=1.0)
 
 
 def own_line_cost(spec: Spec) -> float | None:
-    """What a line from the largest cache of a core's own takes, in multiply-adds of vectors, by an architecture that was measured."""
+    """What a line from the largest cache of a core's own takes, in multiply-adds of vectors, by an architecture that was measured; ``None``
+    where a core has but one."""
+    near = _cache_leaves(spec)
+    return _line_cost(spec, near[0]) if len(near) > 1 else None
+
+
+def _line_cost(spec: Spec, memory: Memory) -> float | None:
+    """What a line of a memory takes at its whole rate, in multiply-adds of a core's vectors; ``None`` where that was not measured."""
     assert spec.arch is not None
-    known, lane = spec.arch.variables, Components.of(spec).lane
-    near = [m for m in _on_the_way(spec)[1] if isinstance(m, Memory) and Bindings(spec).memory(m.name) == "cache"]
-    if lane is None or len(near) < 2 or CALIBRATED not in known or "line_bytes" not in known or (rate := _read_rate(near[0])) is None:
+    known, lane, rate = spec.arch.variables, Components.of(spec).lane, _read_rate(memory)
+    if lane is None or rate is None or CALIBRATED not in known or "line_bytes" not in known:
         return None
     return known["line_bytes"] * 8 / rate * known[CALIBRATED] / lane.size
 

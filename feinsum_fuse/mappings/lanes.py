@@ -34,7 +34,7 @@ LEAST_VECTORS = 32
 
 
 def kept_bytes(target: Target) -> int:
-    """Of the nearest cache, what operands of sums in lanes may take that are to stay there."""
+    """Of the nearest cache, what operands of register tiles may take that are to stay there."""
     return target.nearest_cache_bytes * 3 // 4
 
 

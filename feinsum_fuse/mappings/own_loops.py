@@ -393,7 +393,8 @@ class OwnLoops:
         """Iterations of the reductions whose operands a core's cache holds, of those that register tiles share; 0 if they share nothing."""
         if len(tile) < 2:
             return 0
-        step, second, room = 0, list(tile)[1], self.core_bytes
+        step, second = 0, list(tile)[1]
+        room, nearest = self.core_bytes, kept_bytes(self.branch.plan.target)
         for access in self.einsum.operands:
             shared = [v for v in tile if v is not None and v not in access.variables and self.tiles[v] > tile[v]]
             if not shared:
@@ -406,9 +407,7 @@ class OwnLoops:
             step += prod(near.get(v, self.tiles[v]) for v in beside) * self.registers.element_bytes(access)
         # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
         is_square = self.registers.is_square
-        room = kept_bytes(self.branch.plan.target) if is_square else room
-        nearest = self.branch.plan.target.nearest_cache_bytes * 3 // 4
-        if not is_square and self._waits_for_lines(second, tile[second]) and step * LEAST_BLOCK <= nearest:
+        if is_square or (self._waits_for_lines(second, tile[second]) and step * LEAST_BLOCK <= nearest):
             room = nearest
         found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0
         return found if not is_square or found >= LEAST_VECTORS * self.registers.lanes else 0

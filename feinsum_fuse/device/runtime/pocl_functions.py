@@ -30,6 +30,9 @@ UNSEEN = ("##", "#include", "??", "%:")
 COMMENTS = ("//", "/*", "*")
 JOINED = re.compile(r"\\[ \t]*\n")
 OPENING = ("#if", "#ifdef", "#ifndef")
+ANY_LENGTH = '#pragma clang diagnostic ignored "-Wpsabi"\n'
+"""Vectors longer than the processor's are passed to functions that are inlined: that they would be passed otherwise elsewhere is nothing to
+warn of, and PoCL says how many warnings there were, amid a user's output."""
 Conditions = tuple[str, ...]
 
 
@@ -115,4 +118,4 @@ def shortened(context: cl.Context, source: str) -> str | None:
         return None
     if _failed or GUARD in source or any(text in source for text in UNSEEN) or (functions := _functions()) is None:
         return None
-    return functions.used_by(source) + source
+    return ANY_LENGTH + functions.used_by(source) + source

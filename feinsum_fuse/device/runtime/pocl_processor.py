@@ -34,10 +34,6 @@ from .host_processor import instruction_sets
 POCL_PLATFORM = "Portable Computing Language"
 MEMORY = Path("/proc/self/mem")
 UNKNOWN = "generic"
-AMD = ("znver1", "znver2", "znver3")
-LESSER = (*AMD, "cannonlake", "icelake-client", "rocketlake")
-"""What LLVM takes processors with AVX-512 for that lacks, to LLVM, some feature of the library's variant for them: AMD's AVX-512 itself,
-Intel's CLWB, of which no kernel makes use. Without AVX-512 AMD's lack one of the variant for AVX2, which is an Intel processor's."""
 TRIPLE = b"x86_64-"
 """How that begins which PoCL compiles for."""
 AVX_512 = "avx512bw avx512cd avx512dq avx512f avx512vl"
@@ -49,7 +45,13 @@ VARIANTS = (
 )
 """The processor of a variant, and one that has more than the highest of them -> what Linux calls the instructions that it has besides those
 of the processors below it."""
-WITH_AVX_512, WITH_AVX2, LOWEST = ("cascadelake", "skylake-avx512"), "haswell", "x86-64"
+LOWEST = "x86-64"
+LESSER = {
+    **dict.fromkeys(("znver1", "znver2", "znver3"), ("cascadelake", "skylake-avx512", "haswell")),
+    **dict.fromkeys(("cannonlake", "icelake-client", "rocketlake"), ("cascadelake", "skylake-avx512")),
+}
+"""What LLVM takes a processor for that lacks, to LLVM, some feature of the library's variant for it -> the variants of which that is so.
+With AVX-512 AMD's lack all of that, and Intel's CLWB, of which no kernel makes use; with AVX2 AMD's lack something of Intel's ``haswell``."""
 DESCRIPTION_BYTES = 4096
 """Of PoCL's description of a device those in which the name is looked for: that of PoCL 3.0 has it at 640."""
 _POINTER = struct.Struct("=Q")
@@ -74,10 +76,8 @@ def name_processor(device: cl.Device) -> bool:
     if device.platform.name.strip() != POCL_PLATFORM or not device.type & cl.device_type.CPU or "x86_64" not in device.version:
         return False
     told, flags = _told(device.version), instruction_sets()
-    if not flags or not told:
-        return False
     variant = variant_of(flags)
-    if told in LESSER and variant not in (WITH_AVX_512 if told not in AMD else (*WITH_AVX_512, WITH_AVX2)):
+    if not flags or not told or variant not in LESSER.get(told, (variant,)):
         return False
     try:
         with MEMORY.open("rb", buffering=0) as memory:

@@ -198,7 +198,7 @@ def definition(operation: VectorOperation, quirks: Quirks, *, has_value: bool = 
         case Verb.SPLAT:
             return f"#define {name}(x) {whole}(({vector})(x))"
         case Verb.CONVERT:
-            # What a narrow type has no room for is cut to its bits, as of whole numbers: of others processors make this or that.
+            # What a narrow type has no room for is cut to its bits, as of whole numbers: left to the compiler otherwise.
             through = f"convert_int{lanes}(x)" if operation.element in NARROW_ELEMENTS else "x"
             return f"#define {name}(x) {whole}(convert_{vector}({through}))"
         case Verb.WIDEN:
