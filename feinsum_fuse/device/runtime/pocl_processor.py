@@ -51,7 +51,7 @@ LESSER = {
     **dict.fromkeys(("cannonlake", "icelake-client", "rocketlake"), ("cascadelake", "skylake-avx512")),
 }
 """What LLVM takes a processor for that lacks, to LLVM, some feature of the library's variant for it -> the variants of which that is so.
-With AVX-512 AMD's lack all of that, and Intel's CLWB, of which no kernel makes use; with AVX2 AMD's lack something of Intel's ``haswell``."""
+With AVX-512 AMD's lack all of that, and Intel's CLWB, of which no kernel makes use; with AVX2 AMD's lack something of ``haswell``."""
 DESCRIPTION_BYTES = 4096
 """Of PoCL's description of a device those in which the name is looked for: that of PoCL 3.0 has it at 640."""
 _POINTER = struct.Struct("=Q")
