@@ -1,4 +1,4 @@
-"""The sizes of sets I to AF, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AG, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -248,6 +248,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "hyper_layer": {"B": (40, 200), "I": (40, 160), "O": (40, 160), "K": (4, 16)},
         "policy_reserves": {"P": (600, 5000), "T": (40, 160)},
         "mesh_volumes": {"E": (1500, 9000), "Q": (6, 16), "I": (6, 16)},
+    },
+    2635: {
+        "sparse_choices": {"M": (100, 500), "N": (150, 800), "D": (24, 96)},
+        "deblurred_image": {"Y": (80, 300), "X": (100, 400), "R": (3, 7), "S": (3, 7)},
+        "grain_stiffness": {"N": (1500, 9000)},
+        "soft_trees": {"B": (200, 1500), "T": (8, 40), "D": (4, 6), "F": (16, 64)},
+        "orbit_velocities": {"S": (24, 120), "P": (3, 7), "T": (300, 1500)},
+        "ballot_strengths": {"V": (300, 1500), "C": (40, 120)},
+        "ocean_pressure": {"Z": (16, 40), "Y": (50, 130), "X": (60, 180)},
+        "radiance_rays": {"R": (2000, 12000), "S": (32, 128)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
