@@ -27,16 +27,13 @@ from typing import Any
 import pyopencl as cl
 
 import feinsum_fuse as ff
-from benchmarks.suite.__main__ import peers
+from benchmarks.suite.__main__ import least_seconds, peers
 from benchmarks.suite.cases import CASES, Case
 from feinsum_fuse.cascades.cascade import Cascade
-from feinsum_fuse.device.calibration.device_file import known_device
-from feinsum_fuse.device.catalogue import DeviceInfo, find_device, target
+from feinsum_fuse.device.catalogue import DeviceInfo, find_device
 from feinsum_fuse.device.checking.example import example
 from feinsum_fuse.device.timing.harness import HostFunction, measure_together
 from feinsum_fuse.presentation import table, yaml
-from feinsum_fuse.tuning.space import Space
-from feinsum_fuse.tuning.task import floor_of
 from feinsum_fuse.tuning.tuned import WITHIN
 
 DATA = Path(__file__).resolve().parent / "catalogue_data"
@@ -192,13 +189,6 @@ def is_done(data: Mapping[str, Any], stage: str) -> bool:
         return {"tune": "mapping", "sketch": "transform_mapping"}[stage] in data
     wanted = {"tuned": "mapping", "transform": "transform_mapping"}
     return bool(data["times_s"]) and all(name in data["times_s"] for name, key in wanted.items() if data.get(key) is not None)
-
-
-def least_seconds(cascade: Cascade, device: cl.Device) -> float:
-    """The floor under all rewritings of the cascade, by the device's calibration."""
-    arch = known_device(device)
-    assert arch.arch is not None and arch.opencl is not None  # a device's file has both
-    return min(floor_of(family.spec) for family in Space(cascade, arch.arch, arch.opencl, target(device)).families.values())
 
 
 def report(files: list[Path]) -> str:

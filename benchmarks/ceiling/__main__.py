@@ -126,7 +126,7 @@ def row(case: Kernels, found: dict[str, Any], slug: str) -> list[str]:
     cells += [f"{operations / times[HAND] * 1e-9:.0f} {unit}", f"{times[HAND] / times[best]:.2f}"]
     if not known:
         return [*cells, "", "", "", ""]
-    floor, start = known["tuned"]["floor_s"], known.get("start_s", 0.0)
+    floor, start = known.get("floor_s", known["tuned"]["floor_s"]), known.get("start_s", 0.0)
     return cells + [f"{part / times[name]:.2f}" for part in (floor, floor + start) for name in (HAND, best)]
 
 

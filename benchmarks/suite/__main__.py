@@ -43,6 +43,8 @@ from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import starting_seconds
 from feinsum_fuse.presentation import table, yaml
 from feinsum_fuse.tuning.model_choice import model_choice
+from feinsum_fuse.tuning.space import Space
+from feinsum_fuse.tuning.task import floor_of
 from feinsum_fuse.tuning.tuned import Tried, Tuned
 
 from .cases import CASES, Case
@@ -51,7 +53,8 @@ DATA = Path(__file__).resolve().parents[1] / "suite_data"
 COUNTS = (20, 60, 200)
 """Measurements after which a long search is looked at."""
 OURS = ("default", "model's choice", "tuned", "tuned, NumPy arrays")
-FLOOR, STARTED = "floor", "floor and start"
+FLOOR, STARTED, LOSSY = "floor", "floor and start", "floor, lossy cache"
+"""The calibrated one; with what starting a kernel takes; with what the last cache was found to lose between runs, and a start."""
 
 
 def cascade_of(case: Case, seed: int) -> Cascade:
@@ -127,6 +130,13 @@ def start_of(device: cl.Device, seconds: float) -> float:
     return waking + starting_seconds(machine.arch, 1, machine.cores, seconds + waking)
 
 
+def least_seconds(cascade: Cascade, device: cl.Device, *, lossy: bool = False) -> float:
+    """The floor under all rewritings of the cascade, by the device's calibration; ``lossy``: with what its cache loses between runs."""
+    arch = known_device(device)
+    assert arch.arch is not None and arch.opencl is not None  # a device's file has both
+    return min(floor_of(family.spec, lossy=lossy) for family in Space(cascade, arch.arch, arch.opencl, target(device)).families.values())
+
+
 def _yaml(spec: Spec) -> str:
     return yaml(spec.replace(arch=None))
 
@@ -152,9 +162,11 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     found = measure_together(items, device=device, labels=[*distinct, *hosts], repeats=repeats)
     one = {m.label: {"median_s": m.median, "spread_s": m.spread, "minimum_s": m.minimum} for m in found}
     times = {name: one[text] for name, text in texts.items()} | {name: one[name] for name in hosts}
-    taken = {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
-    earlier = [*data.get("earlier", []), {name: data[name] for name in taken}] if "times" in data else []
-    return taken | {"earlier": earlier, "start_s": start_of(device, data["tuned"]["floor_s"])}
+    floor = least_seconds(cascade, device)
+    taken: dict[str, Any] = {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
+    taken |= {"floor_s": floor, "lossy_floor_s": least_seconds(cascade, device, lossy=True)}
+    earlier = [*data.get("earlier", []), {name: data[name] for name in taken if name in data}] if "times" in data else []
+    return taken | {"earlier": earlier, "start_s": start_of(device, floor)}
 
 
 def _default(cascade: Cascade, device: cl.Device) -> Program:
@@ -217,13 +229,16 @@ def each_run(data: Mapping[str, Any]) -> list[dict[str, float]]:
     """Of each time that a case was timed: ours to the best peer, how many times as fast; and the tuned program's part of the floor's rate,
     without and with what starting a kernel takes.
     """
-    floor, found = data["tuned"]["floor_s"], []
+    found = []
     for run in (*data.get("earlier", []), data):
+        floor = run.get("floor_s", data["tuned"]["floor_s"])  # by the calibration of its day
         times = {name: entry["median_s"] for name, entry in run["times"].items()}
         best = min(seconds for name, seconds in times.items() if name not in OURS)
         parts = {FLOOR: floor / times["tuned"]}
         if "start_s" in data:
             parts[STARTED] = (floor + data["start_s"]) / times["tuned"]
+        if "lossy_floor_s" in data:
+            parts[LOSSY] = (run.get("lossy_floor_s", data["lossy_floor_s"]) + data["start_s"]) / times["tuned"]
         found.append({name: best / times[name] for name in OURS if name in times} | parts)
     return found
 
@@ -238,14 +253,17 @@ def report(folder: Path) -> str:
     """All cases that were timed, and geometric means."""
     known = {case: json.loads(file.read_text()) for case in CASES if (file := folder / f"{case.name}.json").exists()}
     timed = {case: data for case, data in known.items() if "times" in data}
-    ratio_names = ["default", "model", "tuned", "NumPy arrays", FLOOR, STARTED]
+    ratio_names = ["default", "model", "tuned", "NumPy arrays", FLOOR, STARTED, "lossy"]
     head = ["case", "sizes", "best peer", "tuned", "spread", *ratio_names, "goal", "runs", "measured", "others", "bound by (model)"]
-    remark = "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"
-    lines = [table(head, [_row(case, data) for case, data in timed.items()], numbers=12), "", remark]
+    remark = "lossy: the floor, a start, and what the last cache lost between runs when the device was calibrated\n"
+    remark += "others: what other processes had of the processors meanwhile; above a tenth no ratio is a figure"
+    lines = [table(head, [_row(case, data) for case, data in timed.items()], numbers=13), "", remark]
     if timed:
         lines.append("")
         count = min(len(each_run(data)) for data in timed.values())
-        for name in (*OURS, FLOOR, *([STARTED] if all("start_s" in data for data in timed.values()) else [])):
+        for name in (*OURS, FLOOR, STARTED, LOSSY):
+            if any(name not in run for data in timed.values() for run in each_run(data)):
+                continue  # timed before there was such a figure
             mean = statistics.geometric_mean(ratios(data)[name] for data in timed.values())
             each = [statistics.geometric_mean(each_run(data)[run][name] for data in timed.values()) for run in range(count)]
             runs = f" ({', '.join(f'{one:.3f}' for one in each)})" if count > 1 else ""
@@ -266,7 +284,7 @@ def _row(case: Case, data: Mapping[str, Any]) -> list[str]:
     runs = " ".join(f"{run['tuned']:.2f}" for run in each_run(data))
     interference = max(run["interference"] for run in (*data.get("earlier", []), data))
     end = [f"{case.goal:g}", runs, str(data["tuned"]["measured"]), f"{interference:.0%}", bound]
-    return [*row, *(f"{found[name]:.2f}" if name in found else "" for name in (*OURS, FLOOR, STARTED)), *end]
+    return [*row, *(f"{found[name]:.2f}" if name in found else "" for name in (*OURS, FLOOR, STARTED, LOSSY)), *end]
 
 
 def learnt(folder: Path) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import ModelError
 from ..formats.arch import Arch, Compute, Memory, Network
-from ..formats.opencl import CACHE_KINDS
 from ..formats.spec import Spec, expect_spec
 from ..formats.workload import TensorAccess, WorkloadEinsum
 from ..presentation import table
@@ -17,8 +15,9 @@ from .accelforge.component import actions_per_value, energy_per_action, localise
 from .accelforge.einsum_nest import Holder, einsum_nest
 from .accelforge.energy import instances
 from .accelforge.latency import component_latency
-from .accelforge.tile import values
-from .hardware.placement import place_caches
+from .floor_of_processors import WhereKept, call_seconds, homes, touched
+from .hardware.placement import managed_memories, place_caches
+from .kernel.machine import Machine
 from .prediction import joules_text
 
 
@@ -58,24 +57,30 @@ class Bounds:
         return f"{head}\n\n{table(['Component', 'at least/s', 'actions'], rows, numbers=0)}"
 
 
-def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None = None) -> Bounds:
+def bounds(spec: Spec, *, cold: bool = False, lossy: bool = False, parts: Mapping[str, float] | None = None) -> Bounds:
     """The floor under every prediction for a workload on the levels that its mapping uses; without a mapping, the outermost memory.
 
     Each point is computed once. In the memory where a tensor lives, each Einsum that reads it reads every value once, and one that writes
     it writes every value once; each level below that holds it is filled once and read once, or written once and drained once. Work below a
     fanout spreads evenly over all instances. Caches that the model places count as levels, empty at first if ``cold``, as for
-    :func:`~feinsum_fuse.model.evaluation.predict`; without a mapping, as much of all inputs and outputs as a cache that all units share
-    has room for comes from it, since a run before may have left that there. ``parts``: Einsum -> the part of its points that is computed,
-    if not all. Networks are left out, so that the floor lies lower than it could. Raises :class:`ModelError` if the spec
-    has no architecture.
+    :func:`~feinsum_fuse.model.evaluation.predict`. Without a mapping tensors come from where a run before can have left them
+    (:func:`~feinsum_fuse.model.floor_of_processors.homes`). ``parts``: Einsum -> the part of its points that is computed, if not all.
+    Networks are left out, so that the floor lies lower than it could. ``lossy``: with what a calibration found the last cache to lose
+    between runs; a kernel is faster in an hour in which others use it less.
+
+    On a processor that was measured a mapping that leaves caches to it has the floor of its workload: caches hold for one Einsum what
+    another has read. Its functions take what they were measured to at the least
+    (:func:`~feinsum_fuse.model.floor_of_processors.call_seconds`). Raises :class:`ModelError` if the spec has no architecture.
     """
-    spec = place_caches(expect_spec(spec), cold=cold)
-    arch = spec.arch
+    spec = expect_spec(spec)
+    arch, machine = spec.arch, Machine.of(spec)
     if arch is None:
         raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")
+    spec = spec.replace(mapping=None) if machine is not None and managed_memories(spec) else place_caches(spec, cold=cold)
+    where = homes(spec, arch, machine, cold=cold, lossy=lossy) if spec.mapping is None else {}
     actions: dict[tuple[str, str], float] = {}
     energy = 0.0
-    for einsum, compute, held in _uses(spec, arch, cold):
+    for einsum, compute, held in _uses(spec, arch, where, once=machine is not None):
         times = spec.workload.n_instances * einsum.n_instances
         for name, action, count in _compulsory(spec, arch, einsum, compute, held, (parts or {}).get(einsum.name, 1.0)):
             actions[name, action] = actions.get((name, action), 0.0) + count * times
@@ -87,6 +92,8 @@ def bounds(spec: Spec, *, cold: bool = False, parts: Mapping[str, float] | None 
     for name in dict.fromkeys(name for name, _ in actions):
         calls = {action: n / count_of[name] for (owner, action), n in actions.items() if owner == name}
         seconds[name] = float(component_latency(arch.component(name), calls, names))
+    if machine is not None:
+        seconds[machine.unit] = max(seconds.get(machine.unit, 0.0), call_seconds(spec, machine, parts or {}) * spec.workload.n_instances)
     omitted = tuple(leaf.name for leaf in arch.components if isinstance(leaf, Network))
     return Bounds(seconds, actions, energy, omitted, arch.energies_assumed)
 
@@ -101,46 +108,24 @@ class _Held:
     part: float = 1.0
 
 
-def _uses(spec: Spec, arch: Arch, cold: bool) -> Iterator[tuple[WorkloadEinsum, str, list[_Held]]]:
-    """(Einsum, compute unit, what is held) of every Einsum."""
+def _uses(spec: Spec, arch: Arch, where: Mapping[str, WhereKept], *, once: bool) -> Iterator[tuple[WorkloadEinsum, str, list[_Held]]]:
+    """(Einsum, compute unit, what is held) of every Einsum; ``where``: tensor -> where it is, without a mapping; ``once``: what an Einsum
+    has fetched may be there for the next.
+    """
     if spec.mapping is not None:
         for path in spec.mapping.paths():
             whole = einsum_nest(spec, path)
             holders = [node for node in whole.nodes if isinstance(node, Holder) and isinstance(node.component, Memory)]
             yield whole.einsum, whole.compute.name, [_Held(node.component.name, node.tensor, node.backing) for node in holders]
         return
-    memories = _parts_of_memories(spec, arch, cold)
     compute = next((leaf.name for leaf in arch.components if isinstance(leaf, Compute)), None)
-    if not memories or compute is None:
+    if compute is None or not any(isinstance(leaf, Memory) for leaf in arch.components):
         raise ModelError("Bounds need a Memory and a Compute in the architecture.")
+    fetched: set[str] = set()
     for einsum in spec.workload.einsums:
-        outer = [tensor for tensor in einsum.tensors if tensor not in spec.workload.intermediates]
-        yield einsum, compute, [_Held(memory, tensor, True, part) for memory, part in memories.items() for tensor in outer]
-
-
-def _parts_of_memories(spec: Spec, arch: Arch, cold: bool) -> dict[str, float]:
-    """Memory -> the part of all inputs and outputs that comes from it.
-
-    That is the innermost cache that all units share and that all of them fit, all of it, not the share that a prediction counts on. What
-    does not fit the largest one comes from the outermost memory: a cache may keep any of the rest, in whatever order it is walked.
-    """
-    outermost = next((leaf.name for leaf in arch.components if isinstance(leaf, Memory)), None)
-    sizes: dict[str, float] = {}
-    for einsum in spec.workload.einsums:
-        for access in einsum.tensor_accesses:
-            if access.name not in spec.workload.intermediates:
-                sizes[access.name] = max(sizes.get(access.name, 0.0), touched(access, einsum) * access.bits_per_value)
-    kinds = spec.opencl.memories if spec.opencl is not None else {}
-    shared = itertools.takewhile(lambda leaf: not leaf.spatial, arch.components)
-    caches = [leaf for leaf in shared if isinstance(leaf, Memory) and kinds.get(leaf.name) in CACHE_KINDS]
-    size = sum(sizes.values())
-    if outermost is None or cold or not caches:
-        return {outermost: 1.0} if outermost is not None else {}
-    fitting = next((cache.name for cache in reversed(caches) if size <= cache.size), None)
-    if fitting is not None:
-        return {fitting: 1.0}
-    largest = max(caches, key=lambda cache: cache.size)
-    return {outermost: 1 - largest.size / size, largest.name: largest.size / size}
+        outer = [tensor for tensor in einsum.tensors if tensor in where and tensor not in fetched]
+        fetched.update(outer if once else ())
+        yield einsum, compute, [_Held(memory, tensor, True, part) for tensor in outer for memory, part in where[tensor].items()]
 
 
 def _compulsory(
@@ -159,11 +144,6 @@ def _compulsory(
             found = memory.action(action)
             if found is not None:
                 yield one.memory, action, size * actions_per_value(memory, found, one.tensor, access.bits_per_value) * memory.actions_scale
-
-
-def touched(access: TensorAccess, einsum: WorkloadEinsum) -> float:
-    """A floor under the values of a tensor that an Einsum touches: strides leave gaps in the box that its indices span."""
-    return min(float(values(access, einsum.bounds)), float(math.prod(einsum.bounds[v] for v in access.rank_variables)))
 
 
 def _passes(einsum: WorkloadEinsum, access: TensorAccess, lives: bool) -> tuple[str, ...]:

@@ -165,11 +165,12 @@ class TuningTask:
         return Candidate(spec, next(iter(self.space.families)), str(spec.mapping), schedule=schedule, origin="default")
 
 
-def floor_of(spec: Spec) -> float:
-    """Seconds below which no mapping of a workload can be; where masks let it skip tiles, by the points that count."""
+def floor_of(spec: Spec, *, lossy: bool = False) -> float:
+    """Seconds below which no mapping of a workload can be; where masks let it skip tiles, by the points that count. ``lossy``: as for
+    :func:`~feinsum_fuse.model.floor.bounds`."""
     start = unscheduled(spec)
     nest = start.nest(Explicate(tuple(einsum.name for einsum in start.cascade.einsums)))
-    return bounds(spec, parts=_live_parts(nest) if has_masks(nest) else None).latency
+    return bounds(spec, lossy=lossy, parts=_live_parts(nest) if has_masks(nest) else None).latency
 
 
 def _live_parts(nest: Nest) -> dict[str, float]:
