@@ -137,6 +137,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         load_cost=_load_cost(known, lane.size) or target.load_cost,
         far_line_cost=target.far_line_cost if (far := far_line_cost(spec)) is None else far,
         own_line_cost=target.own_line_cost if (own := own_line_cost(spec)) is None else own,
+        own_line_loss=target.own_line_loss if (loss := own_line_loss(spec)) is None else loss,
         nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
         core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
@@ -183,6 +184,13 @@ def own_line_cost(spec: Spec) -> float | None:
     where a core has but one."""
     near = _cache_leaves(spec)
     return _line_cost(spec, near[0]) if len(near) > 1 else None
+
+
+def own_line_loss(spec: Spec) -> float | None:
+    """The part of what such lines take that computing does not hide, by an architecture that was measured."""
+    assert spec.arch is not None
+    near = _cache_leaves(spec)
+    return spec.arch.variables.get(f"overlap_loss_{near[0].name}") if len(near) > 1 else None
 
 
 def _line_cost(spec: Spec, memory: Memory) -> float | None:

@@ -109,6 +109,9 @@ class Target:
     own_line_cost: float = 4.0
     """What a line that comes from the largest cache of a core's own costs, in multiply-adds of vectors, until a calibration has found it: 4
     on a Zen 3, 2 to 4 with vectors of 64 bytes, for which a device without a calibration counts half of this."""
+    own_line_loss: float = 1.0
+    """The part of what such lines take that computing does not hide where it takes longer, until a calibration has found it: 0.1 on a Zen
+    3, 0 to 0.05 on Zen 4 and 5, 0.2 to 1 on Xeons."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10

@@ -222,6 +222,7 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     hidden = replace(arch, variables=lines.update({"overlap_loss_MainMemory": 0.25, "overlap_loss_L2": 0.5, "overlap_loss_L1": 1.0}))
     shown = fitted(ANY_DEVICE, nominal.replace(arch=hidden, opencl=bound))
     assert shown.far_line_cost == pytest.approx(near.far_line_cost / 2), "the rest is hidden by computing"
+    assert (shown.own_line_loss, near.own_line_loss) == (0.5, ANY_DEVICE.own_line_loss)
     wide = {str(spec.mapping).count("in tiles of 16\n") > 0 for spec in random_mappings(measured, 8, seed=1)}
     assert True in wide
 

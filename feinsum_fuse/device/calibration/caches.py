@@ -19,6 +19,8 @@ FAR_LINE_COST = "far_line_cost"
 """What a line from what all units share costs more than one from a unit's own caches, in multiply-adds of vectors: in the same place."""
 OWN_LINE_COST = "own_line_cost"
 """What a line from the largest of a unit's own caches costs: in the same place."""
+OWN_LINE_LOSS = "own_line_loss"
+"""The part of that which computing does not hide."""
 
 
 @dataclass(frozen=True)
