@@ -33,7 +33,7 @@ WAITING = 0.47
 Zen 3, up to 0.46 with 8 on others, which nobody has timed), what register tiles share fills the nearest cache instead."""
 HIDDEN = 0.07
 """The part of a line's time that computing leaves, up to which all of it counts as hidden: on a Zen 4, with 0 to 0.05 (0.09 in one of 35
-calibrations), such blocks made causal attention take 1.03 to 1.04 of its time and a product of four axes 1.13, on a Zen 3, with 0.10, 0.73."""
+calibrations), such blocks made causal attention take 1.03 and a product of four axes 1.13 of its time, on a Zen 3, with 0.10, 0.73."""
 LEAST_BLOCK = 32
 """Iterations of a reduction at least for which sums are read and written once more."""
 CORE = 4
