@@ -1,4 +1,4 @@
-"""Rows in four bits times a vector, as functions of OpenCL C: bytes come four to a word, in which codes are looked up where they stand."""
+"""Rows in four bits times a vector, as functions of OpenCL C: bytes come four to a word, in which codes become numbers where they stand."""
 
 from __future__ import annotations
 
@@ -35,14 +35,23 @@ typedef uint NAME_words __attribute__((ext_vector_type(16), aligned(1), may_alia
 #define NAME_ask_for(at, part) (void)(at)
 #endif
 
-/* The numbers of sixteen codes, each in the same four bits of its word: 0 for the lowest, up to 3. */
+/* Code n of sixteen words as numbers, the lowest is code 0. */
 #if {PERMUTES}
-#define NAME_numbers(words, four) \\
-  __builtin_ia32_permvarsf512((float16)(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7), as_int16((words) >> 4 * (four)))
+#define NAME_beside 8
+#define NAME_start(y) 0.0f
+#define NAME_numbers(words, n) \\
+  __builtin_ia32_permvarsf512((float16)(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7), as_int16((words) >> 4 * (n)))
+static inline void NAME_prepare(float16 *y) {{ }}
 #else
-/* The bits of a fraction: under the exponent of 2^(23 - 4 four) the code is added to that number. */
-#define NAME_numbers(words, four) \\
-  (as_float16(((words) & (15u << 4 * (four))) | ((150u - 4 * (four)) << 23)) - (float)((1 << (23 - 4 * (four))) + 8))
+/* Where it stands it is 16^n times as large, what stands beside it is divided by that. What 8 less come to is added up for all rows. */
+#define NAME_beside 9
+#define NAME_start(y) (y)[8]
+#define NAME_numbers(words, n) convert_float16(as_int16((n) < 7 ? (words) & (15u << 4 * (n)) : (words) >> 28))
+static inline void NAME_prepare(float16 *y)
+{{
+  y[8] = -8.0f * (((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7])));
+  for (int n = 1; n < 7; ++n) y[n] *= 1.0f / (1 << 4 * n);
+}}
 #endif
 static inline float16 NAME_spread(__global float const *factors) {{ return (float16)(FACTORS); }}
 static inline float NAME_total(float16 x)
@@ -57,14 +66,14 @@ static inline float16 NAME_block(__global uchar const *at, __global float const 
   /* Factors as many groups ahead: another stream, of a fifth of the bytes, whose rows end before hardware has fetched far ahead. */
   NAME_ask_for(at, 1);
   NAME_ask_for(factors, HALF);
-  uint16 words = NAME_load_words(at), high = words >> 16;
-  float16 one = NAME_numbers(words, 0) * y[0], other = NAME_numbers(words, 1) * y[1];
+  uint16 words = NAME_load_words(at);
+  float16 one = NAME_numbers(words, 0) * y[0] + NAME_start(y), other = NAME_numbers(words, 1) * y[1];
   one += NAME_numbers(words, 2) * y[2];
   other += NAME_numbers(words, 3) * y[3];
-  one += NAME_numbers(high, 0) * y[4];
-  other += NAME_numbers(high, 1) * y[5];
-  one += NAME_numbers(high, 2) * y[6];
-  other += NAME_numbers(high, 3) * y[7];
+  one += NAME_numbers(words, 4) * y[4];
+  other += NAME_numbers(words, 5) * y[5];
+  one += NAME_numbers(words, 6) * y[6];
+  other += NAME_numbers(words, 7) * y[7];
   return NAME_spread(factors) * (one + other);
 }}
 
@@ -72,7 +81,7 @@ void NAME(
   __global float *Z, __global float const *S, __global uchar const *P, __global float const *X, __global float const *Y,
   int Z_m, int S_m, int S_g, int P_m, int P_g, int P_h, int X_g, int X_h, int Y_g, int Y_h, int m, int g, int h)
 {{
-  float16 y[8 * {_BLOCKS}];
+  float16 y[NAME_beside * {_BLOCKS}];
   int const blocks = P_g == HALF && S_g == 1 ? g / EACH : 0;
   for (int first = 0; first < blocks; first += {_BLOCKS})
   {{
@@ -81,7 +90,9 @@ void NAME(
     for (int block = 0; block < count; ++block)
     {{
       __global float const *low = X + EACH * (first + block) * X_g, *high = Y + EACH * (first + block) * Y_g;
+      float16 *beside = y + NAME_beside * block;
 PREPARED
+      NAME_prepare(beside);
     }}
     for (int row = 0; row < m; ++row)
     {{
@@ -89,7 +100,7 @@ PREPARED
       __global float const *factors = S + row * S_m + EACH * first;
       float16 sum = 0.0f;
       for (int block = 0; block < count; ++block)
-        sum += NAME_block(at + {_BLOCK} * block, factors + EACH * block, y + 8 * block);
+        sum += NAME_block(at + {_BLOCK} * block, factors + EACH * block, y + NAME_beside * block);
       Z[row * Z_m] += NAME_total(sum);
     }}
   }}
@@ -112,7 +123,7 @@ def four_bit_rows(group: int) -> FunctionIntrinsic:
     """Rows in four bits, with a factor for each group of so many numbers, times a vector.
 
     Of 64 bytes, 128 numbers, a row costs a load, eight look-ups, seven shifts and nine multiply-adds; without an instruction that looks up
-    sixteen numbers a shift, eight differences and as many operations on bits (two where one does not take three operands). What the vector
+    sixteen numbers seven masks, a shift, eight conversions, an addition and nine multiply-adds of as many numbers. What the vector
     has beside each byte of a word is put together once for all rows of a call.
     """
     half = group // 2
@@ -125,7 +136,7 @@ def four_bit_rows(group: int) -> FunctionIntrinsic:
         for line in (
             *(f"float16 {part}{k} = NAME_load({part} + {16 * k // half} * {apart} + {16 * k % half});" for k in range(_BLOCK // 16)),
             *(
-                f"y[8 * block + {2 * byte + number}] = (float16)({', '.join(f'{part}{k}.{lanes}' for k in range(_BLOCK // 16))});"
+                f"beside[{2 * byte + number}] = (float16)({', '.join(f'{part}{k}.{lanes}' for k in range(_BLOCK // 16))});"
                 for byte, lanes in enumerate(_EACH_FOURTH)
             ),
         )
