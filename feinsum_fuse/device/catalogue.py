@@ -20,7 +20,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
-from .calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, OWN_LINE_LOSS, own_caches, shared_cache
+from .calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, own_caches, shared_cache
 from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
@@ -176,6 +176,7 @@ def target(device: cl.Device) -> Target:
         far_line_cost=known.get(FAR_LINE_COST, Target.far_line_cost),
         own_line_cost=known.get(OWN_LINE_COST, Target.own_line_cost * Target.vector_bytes / max(1, vectors.size)),
         own_line_loss=known.get(OWN_LINE_LOSS, Target.own_line_loss),
+        sums_at_once=known.get(SUMS_AT_ONCE, Target.sums_at_once),
         shares_host_memory=not is_gpu and bool(device.host_unified_memory),
         group_parts=GROUP_PARTS.get(device.platform.name.strip(), Target.group_parts),
         quirks=quirks_of(device.platform.name),
@@ -196,7 +197,7 @@ def _last_cache(device: cl.Device, known: Mapping[str, float]) -> int:
 def _calibrated(device: cl.Device) -> dict[str, float]:
     """What targets take of the device file, looked up in its text, since a target is asked for where no reader of YAML is loaded."""
     with suppress(OSError, ValueError):
-        names = "|".join((LAST_CACHE, FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS))
+        names = "|".join((LAST_CACHE, FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE))
         figures = re.findall(rf"^ +({names}): ([0-9][0-9.e+-]*)$", default_file(device).read_text(), re.MULTILINE)
         return {name: float(figure) for name, figure in figures}
     return {}

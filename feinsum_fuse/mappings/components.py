@@ -138,6 +138,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         far_line_cost=target.far_line_cost if (far := far_line_cost(spec)) is None else far,
         own_line_cost=target.own_line_cost if (own := own_line_cost(spec)) is None else own,
         own_line_loss=target.own_line_loss if (loss := own_line_loss(spec)) is None else loss,
+        sums_at_once=target.sums_at_once if (sums := sums_at_once(spec)) is None else sums,
         nearest_cache_bytes=caches[-1] if caches else target.nearest_cache_bytes,
         core_cache_bytes=max(caches, default=target.core_cache_bytes),
     )
@@ -206,6 +207,14 @@ def _read_rate(memory: Memory) -> float | None:
     """Bits that are read a second."""
     rate = next((action.throughput for action in memory.actions if action.name == "read"), None)
     return rate if isinstance(rate, int | float) and rate > 0 else None
+
+
+def sums_at_once(spec: Spec) -> float | None:
+    """Multiply-adds of vectors that begin while one is done, by an architecture that was measured."""
+    assert spec.arch is not None
+    known, lane = spec.arch.variables, Components.of(spec).lane
+    latency, rate = known.get("multiply_add_latency_seconds"), known.get(CALIBRATED)
+    return max(1.0, latency * rate / lane.size) if latency and rate and lane is not None else None
 
 
 def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:

@@ -134,20 +134,23 @@ class RegisterTile:
 
         A register tile as wide as a group's piece reads it whole; a narrower one reads a line or two of each, and the next one others.
         """
-        segment, target = self.branch.segment, self.branch.plan.target
         if self.on_items or along != self.lane or not self.reductions or self.tiles[along] > MOST_VECTORS * self.width:
             return False
-        for access in self.einsum.operands:
-            if not is_contiguous(access, along) or access.tensor in segment.written:
-                continue
-            innermost = next((v for v in reversed(self.reductions) if self.tiles[v] > 1), None)
-            if innermost is None or not is_far(segment.cascade, access, target):
-                continue
+        for access in self._on_pages(along):
             uses = prod(n for v, n in self.einsum.sizes.items() if v not in access.variables and isinstance(n, int))
-            apart = step_of(segment.cascade, access, innermost) * self.element_bytes(access)
-            if uses <= USED_FROM_MEMORY * self.width and apart >= target.page_bytes:
+            if uses <= USED_FROM_MEMORY * self.width:
                 return True
         return False
+
+    def _on_pages(self, along: str) -> list[Access]:
+        """Operands from memory of whose vectors along a variable each that a reduction adds lies on a page of its own."""
+        segment, target = self.branch.segment, self.branch.plan.target
+        innermost = next((v for v in reversed(self.reductions) if self.tiles[v] > 1), None)
+        if innermost is None:
+            return []
+        beside = [access for access in self.einsum.operands if is_contiguous(access, along) and access.tensor not in segment.written]
+        far = [access for access in beside if is_far(segment.cascade, access, target)]
+        return [a for a in far if step_of(segment.cascade, a, innermost) * self.element_bytes(a) >= target.page_bytes]
 
     def _row_from_memory(self, variable: str) -> int:
         """Bytes of a row that comes from memory, a number of it for all lanes at a time, and is little computed with; 0: there is none."""
@@ -327,7 +330,9 @@ class RegisterTile:
         if self.on_items and rest:
             whole, rest = whole + 1, 0  # a tile's columns beyond the end are under a condition; of vectors it has only those that there are
         tiles = [(vectors, whole), (rest, 1)] if rest else [(vectors, whole)]
-        cost = sum(n * count * (1 + (self._beside(n, down, second) if second is not None else 0)) for n, count in tiles)
+        cost = 0.0
+        for n, count in tiles:
+            cost += n * count * (self._waiting(n * down, along) + (self._beside(n, down, second) if second is not None else 0.0))
         if second is not None:
             cost += self._shared_lines(vectors, along, second) * self.branch.plan.target.own_line_cost / down
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
@@ -337,6 +342,14 @@ class RegisterTile:
         if part < 1 and all({second, along} <= set(access.variables) for access in self.einsum.operands):
             return part, vectors  # nothing is used again, and what is read beyond the triangle is computed for it
         return cost * part, vectors if near else 2 * MOST_VECTORS - vectors
+
+    def _waiting(self, sums: int, along: str) -> float:
+        """Times as long as multiply-adds of so many sums take, each of which waits for its last one, where there are too few of them.
+
+        Vectors on pages of their own take longer than that, and the wider the tiles are the less often a page is asked for.
+        """
+        waits = bool(self.reductions) and not self.on_items and not self._on_pages(along)
+        return max(1.0, self.branch.plan.target.sums_at_once / sums) if waits else 1.0
 
     def _shared_lines(self, vectors: int, along: str, second: str) -> int:
         """Lines of an iteration of the reductions that two register tiles of so many vectors share, so that each fetches them: of a panel

@@ -112,6 +112,9 @@ class Target:
     own_line_loss: float = 1.0
     """The part of what such lines take that computing does not hide where it takes longer, until a calibration has found it: 0.1 on a Zen
     3, 0 to 0.05 on Zen 4 and 5, 0.2 to 1 on Xeons."""
+    sums_at_once: float = 8.0
+    """How many sums of vectors keep a core busy, each of whose multiply-adds waits for the one before, until a calibration has found it: 8
+    where two begin in a cycle and take four, 4 on a Zen 4 with vectors of 64 bytes."""
     line_bytes: int = 64
     """Of a line of the cache, as memory is read and written."""
     nearest_cache_bytes: int = 32 << 10

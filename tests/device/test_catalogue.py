@@ -13,7 +13,15 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device import catalogue
-from feinsum_fuse.device.calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, OWN_LINE_LOSS, caches, shared_cache
+from feinsum_fuse.device.calibration.caches import (
+    FAR_LINE_COST,
+    LAST_CACHE,
+    OWN_LINE_COST,
+    OWN_LINE_LOSS,
+    SUMS_AT_ONCE,
+    caches,
+    shared_cache,
+)
 from feinsum_fuse.device.catalogue import DeviceInfo, device_of, find_device
 from feinsum_fuse.device.runtime import runtimes
 from feinsum_fuse.errors import DeviceError
@@ -51,7 +59,7 @@ def test_of_the_last_cache_counts_what_a_calibration_found(tmp_path: Path, monke
     assert catalogue.target(device).last_cache_bytes == told
 
 
-@pytest.mark.parametrize("name", [FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS])
+@pytest.mark.parametrize("name", [FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE])
 def test_lines_cost_what_a_calibration_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device, file = find_device(), tmp_path / "device.yaml"
     monkeypatch.setattr(catalogue, "default_file", lambda device: file)

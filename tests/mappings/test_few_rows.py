@@ -143,6 +143,14 @@ def test_register_tiles_side_by_side_share_no_lines_of_a_panel(cost: float, tile
     assert (usual(cascade, target, "vectors")["Z"], usual(cascade, target, "down")["Z"]) == tile
 
 
+@pytest.mark.parametrize(("sums", "vectors"), [(8.0, 2), (4.0, 3)])
+def test_the_last_register_tile_of_a_row_has_sums_enough(sums: float, vectors: int) -> None:
+    """Of ten vectors three tiles of three leave one: four sums, each of whose multiply-adds waits for the one before."""
+    target = replace(ANY_DEVICE, units=2, sums_at_once=sums)
+    cascade = ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes={"M": 1280, "N": 80, "K": 512})
+    assert usual(cascade, target, "vectors")["Z"] == vectors
+
+
 def test_a_panel_that_the_group_has_made_is_gone_through_at_once() -> None:
     """Results would come and go for each block, and groups take no more columns than a core's cache has room for."""
     target = replace(ANY_DEVICE, units=2, core_cache_bytes=512 << 10)

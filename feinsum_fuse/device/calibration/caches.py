@@ -21,6 +21,8 @@ OWN_LINE_COST = "own_line_cost"
 """What a line from the largest of a unit's own caches costs: in the same place."""
 OWN_LINE_LOSS = "own_line_loss"
 """The part of that which computing does not hide."""
+SUMS_AT_ONCE = "sums_at_once"
+"""Multiply-adds of vectors that begin while one is done: in the same place."""
 
 
 @dataclass(frozen=True)
