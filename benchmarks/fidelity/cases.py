@@ -216,13 +216,15 @@ DRAWN_BY_SUBJECT_ON_A_ZEN_3 = (
 """Workloads AF: of kinds that are in none of the others, as nets of slots for objects, magnetism, glaciology, trade, metabolism, nets that
 make other nets' weights, life insurance and meshes have them, sizes drawn; judged once on both runtimes on a Zen 3, a kind of
 processor that no set was measured on before, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT: tuple[str, ...] = (
+DRAWN_BY_SUBJECT_ON_ZEN_4_ONCE_MORE = (
     *("sparse_choices", "deblurred_image", "grain_stiffness", "soft_trees"),
     *("orbit_velocities", "ballot_strengths", "ocean_pressure", "radiance_rays"),
 )
 """Workloads AG: of kinds that are in none of the others, as nets that choose sparsely, microscopy, grains of metals, nets of decision
-trees, planets of other stars, voting, the study of oceans and fields of radiance have them, sizes drawn; for both runtimes on a Zen 4 as
-that of set AE. Their mappings are chosen as set I's were. No interval is made of them; the next set gets this name."""
+trees, planets of other stars, voting, the study of oceans and fields of radiance have them, sizes drawn; judged once on both
+runtimes on a Zen 4 as that of set AE, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads AH, which nobody has drawn yet: no interval is made of them, and the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -256,9 +258,10 @@ SETS = {
     "workloads of eight subjects on a Xeon again": DRAWN_BY_SUBJECT_ON_A_XEON_AGAIN,
     "workloads of eight subjects on a Zen 4 then": DRAWN_BY_SUBJECT_ON_ZEN_4_THEN,
     "workloads of eight subjects on a Zen 3": DRAWN_BY_SUBJECT_ON_A_ZEN_3,
+    "workloads of eight subjects on a Zen 4 once more": DRAWN_BY_SUBJECT_ON_ZEN_4_ONCE_MORE,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG", "AH")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
