@@ -16,7 +16,7 @@ import pyopencl as cl
 import pytest
 
 import feinsum_fuse as ff
-from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs
+from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs, with_avx2
 from benchmarks.ceiling.mixes import disassembled
 from benchmarks.fidelity import cases, figures, judging, measuring
 from feinsum_fuse.device.catalogue import devices, find_device
@@ -232,3 +232,9 @@ def test_processors_are_kept_awake_by_who_wants_nothing(end: str) -> None:
         assert [os.sched_getaffinity(one) for one in spinning] == [{one} for one in os.sched_getaffinity(0)]
         process.communicate(f"{end}\n")
     assert _soon(lambda: not any(Path(f"/proc/{one}").exists() for one in spinning))
+
+
+def test_a_processor_without_avx_512_is_another_one() -> None:
+    """PoCL is told which instructions there are by the list that this changes; device files go by family and model."""
+    listed = "cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nflags\t\t: fma avx avx2 avx512f avx512_vnni avx_vnni bmi2\n"
+    assert with_avx2.without_avx512(listed) == "cpu family\t: 25\nmodel\t\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fma avx avx2 bmi2\n"
