@@ -9,6 +9,7 @@ that can be imported.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -237,16 +238,16 @@ def each_run(data: Mapping[str, Any]) -> list[dict[str, float]]:
         parts = {FLOOR: floor / times["tuned"]}
         if "start_s" in data:
             parts[STARTED] = (floor + data["start_s"]) / times["tuned"]
-        if "lossy_floor_s" in data:
-            parts[LOSSY] = (run.get("lossy_floor_s", data["lossy_floor_s"]) + data["start_s"]) / times["tuned"]
+        if "lossy_floor_s" in run:
+            parts[LOSSY] = (run["lossy_floor_s"] + data["start_s"]) / times["tuned"]
         found.append({name: best / times[name] for name in OURS if name in times} | parts)
     return found
 
 
 def ratios(data: Mapping[str, Any]) -> dict[str, float]:
-    """The medians of these."""
+    """The medians of these, of the runs that have each."""
     runs = each_run(data)
-    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    return {name: statistics.median(run[name] for run in runs if name in run) for name in dict.fromkeys(itertools.chain(*runs))}
 
 
 def report(folder: Path) -> str:
@@ -262,12 +263,13 @@ def report(folder: Path) -> str:
         lines.append("")
         count = min(len(each_run(data)) for data in timed.values())
         for name in (*OURS, FLOOR, STARTED, LOSSY):
-            if any(name not in run for data in timed.values() for run in each_run(data)):
+            if any(name not in ratios(data) for data in timed.values()):
                 continue  # timed before there was such a figure
             mean = statistics.geometric_mean(ratios(data)[name] for data in timed.values())
-            each = [statistics.geometric_mean(each_run(data)[run][name] for data in timed.values()) for run in range(count)]
-            runs = f" ({', '.join(f'{one:.3f}' for one in each)})" if count > 1 else ""
-            lines.append(f"{name}: {mean:.3f} in the geometric mean of {len(timed)} cases{runs}")
+            together = [[each_run(data)[run] for data in timed.values()] for run in range(count)]
+            each = [statistics.geometric_mean(one[name] for one in runs) for runs in together if all(name in one for one in runs)]
+            parts = f" ({', '.join(f'{one:.3f}' for one in each)})" if len(each) > 1 else ""
+            lines.append(f"{name}: {mean:.3f} in the geometric mean of {len(timed)} cases{parts}")
     return "\n".join(lines)
 
 
