@@ -367,7 +367,7 @@ class OwnLoops:
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
         if usual is not None and any(self._is_turned(access, longest) for access in self.einsum.operands if access.tensor in copies):
             usual = self._squared(usual, rest)
-        if self.branch.segment.batches and self.branch.is_read_across():
+        if self.registers.reads_from_end_to_end and any(variable and self.tiles[variable] > side for variable, side in tile.items()):
             usual = 2 * STREAMS if self.registers.adds_words else STREAMS  # four rows of bytes are one multiply-add
         block = self.choose(Choice.of("block", self.einsum.name, usual, [None, *(n for n in BLOCKS if n < self.tiles[longest])]))
         return self._cut(longest, block) if block is not None else []

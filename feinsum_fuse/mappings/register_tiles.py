@@ -84,6 +84,11 @@ class RegisterTile:
         self.turns = sum(kind_of(dtype) == "c" for dtype in types) > 1
         """Whether complex numbers are multiplied: a row's number has two parts, and each vector is there with its parts exchanged, too."""
 
+    @property
+    def reads_from_end_to_end(self) -> bool:
+        """Whether a few rows of what is reduced are read side by side, each from end to end."""
+        return bool(self.branch.segment.batches) and self.branch.is_read_across()
+
     def second(self) -> str | None:
         """The other variable of the register tile."""
         found = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
@@ -209,7 +214,7 @@ class RegisterTile:
         vectors = down = 1
         if along is not None:
             # What a work-item holds of a row lies together: one piece of it.
-            most = MOST_SUMS if self.is_square else MOST_VECTORS if self.piece == 1 else 1
+            most = MOST_SUMS if self.is_square else self._most_vectors(along, second) if self.piece == 1 else 1
             fitting = [n for n in range(1, most + 1) if (n - 1) * self.width < self.tiles[along]]
             usual = fitting[-1] if self._comes_in_pieces(along) else min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
@@ -217,6 +222,18 @@ class RegisterTile:
             fitting = [n for n in ROWS if n * vectors <= self.most and n <= self.tiles[second]]
             down = self.choose(Choice.of("down", self.einsum.name, self._usual_down(vectors, second), fitting))
         return vectors * self.width, down
+
+    def _most_vectors(self, along: str, second: str | None) -> int:
+        """Vectors along the lanes at the most: of a lone row as many as its sums fit, so that what the group has not made is gone through
+        once, or as seldom as can be.
+        """
+        written, whole = self.branch.segment.written, -(-self.tiles[along] // self.width)
+        given = any(is_contiguous(access, along) and access.tensor not in written for access in self.einsum.operands)
+        if second is not None or self.on_items or self.sums or not given:
+            return MOST_VECTORS
+        if self.reads_from_end_to_end and not 2 * MOST_VECTORS <= whole <= self.accumulators:
+            return MOST_VECTORS  # a few rows of what is reduced are gone through at once anyway
+        return max(MOST_VECTORS, -(-whole // -(-whole // self.accumulators)))
 
     def _usual_down(self, vectors: int, second: str) -> int:
         """Rows of a register tile of so many vectors."""
