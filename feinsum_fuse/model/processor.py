@@ -120,7 +120,8 @@ EXP_DIVIDED = "exp_divided"
 BOTH_TURNS = "sin_cos"
 """What the sine and the cosine of one argument are called together, in ``arch.variables``, too: compilers may do once what they share."""
 OF_ZERO = "_of_zero"
-"""Behind the name of a function of two arguments one of which is 0, in ``arch.variables``, too: compilers know that this is a number."""
+"""Behind the name of a function of two arguments one of which stands in the text, as 0 does, in ``arch.variables``, too: nothing asks
+whether that is a number."""
 CALL_CYCLES = 4.0
 """A function that takes more of a vector is several instructions, or a slow one."""
 WAITING_CALL = 5.0

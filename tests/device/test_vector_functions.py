@@ -297,6 +297,20 @@ def test_running_extrema_pass_over_what_is_no_number(reduction: str, lanes: int)
     np.testing.assert_array_equal(ff.compile(spec)(A=values)["Z"], ufunc.reduce(values, axis=1, initial=np.float32(neutral)))
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("clipped", ["max(min(A[m, k], 1), -0.5)", "max(-0.5, min(1, A[m, k]))"])
+def test_extrema_beside_numbers_of_the_text_do_not_ask_whether_these_are_numbers(clipped: str, lanes: int) -> None:
+    """By the function of one instruction, which gives the number where the other argument is none."""
+    values = np.random.default_rng(0).normal(size=(7, 5 * lanes + 3)).astype(np.float32)
+    values[1, ::3], values[2], values[4, 0], values[4, 1] = np.nan, np.nan, np.inf, -np.inf
+    cascade = ff.cascade([f"Z[m, k] = {clipped}"], sizes=dict(zip("MK", values.shape, strict=True)))
+    spec = default_spec(cascade, target=replace(ANY_DEVICE, vector_bytes=4 * lanes))
+    text = written(spec, POCL).source
+    assert f"vrunningmin_float{lanes}(1.0f" in text and "vmax_float" not in text
+    expected = np.fmax(np.fmin(values, np.float32(1)), np.float32(-0.5))
+    np.testing.assert_array_equal(ff.compile(spec)(A=values)["Z"], expected)
+
+
 @pytest.mark.parametrize("name", [*LARGEST, "min", "max", "pow", "floor", "round"])
 def test_they_are_compiled_without_a_warning(name: str) -> None:
     device = find_device("pocl")

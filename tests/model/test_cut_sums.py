@@ -56,6 +56,28 @@ def test_a_cut_vector_is_stored_in_part_and_loaded_again_where_whole_ones_stay_i
     assert seconds(rows(4, groups=False), **known, forwarded_seconds=1e-6) == seconds(rows(4, groups=False), **known)
 
 
+def turns(width: int, inner: str = "m") -> Spec:
+    """Rows of a product, each in one vector of eight, that steps of the sum go through in turn, or one after another."""
+    loops = [f"- !Temporal {{rank_variable: {name}, tile_shape: 1}}\n" for name in ("k", "m")]
+    return with_variables(
+        mapped(
+            f"{{rank_sizes: {{M: 40, N: {width}, K: 256}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
+            "[A, B, Z]",
+            "  ".join(loops if inner == "m" else loops[::-1])
+            + "  - !Spatial {rank_variable: n, tile_shape: 1, component: Lane, name: lane}",
+        ),
+        launch_seconds=1e-9,
+    )
+
+
+def test_vectors_of_rows_that_are_shorter_wait_for_those_of_the_row_before() -> None:
+    """A vector of five lanes is loaded with the place behind them, where the row before was stored: 40 rows in each of 256 steps."""
+    times = [seconds(turns(5), forwarded_seconds=each) for each in (1e-6, 2e-6)]
+    assert times[1] - times[0] == pytest.approx(1e-6 * 40 * 256, rel=0.01)
+    assert seconds(turns(8), forwarded_seconds=1e-6) == seconds(turns(8)), "whole vectors do not overlap"
+    assert seconds(turns(5, "k"), forwarded_seconds=1e-6) == seconds(turns(5, "k")), "a sum that is finished first is in a register"
+
+
 def columns(rows: int, *, width: int = 8) -> Spec:
     """A product's columns in vectors over its rows, whose results lie apart, each lane in a row of its own."""
     return with_variables(

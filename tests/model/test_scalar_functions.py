@@ -118,11 +118,13 @@ def test_every_function_that_is_more_than_an_instruction_is_measured() -> None:
 
 
 def test_the_greater_of_a_number_and_nothing_has_a_figure_of_its_own() -> None:
-    """Compilers know that 0 is a number; the probe of two that it does not know turns a sign besides, which no kernel asks for."""
+    """What stands in the text is known to be a number; the probe of two others turns a sign besides, which no kernel asks for."""
     known = {"max_vector_seconds": 1e-6, "launch_seconds": 1e-12}
     cut, larger = elementwise("max(A[m, n], 0)"), elementwise("max(A[m, n], 2 * A[m, n])")
+    below = elementwise("max(-0.5, A[m, n])")
     assert seconds(cut, **known) == pytest.approx(seconds(larger, **known), rel=0.01)
     assert seconds(cut, **known, max_of_zero_vector_seconds=5e-7) == pytest.approx(0.5 * seconds(cut, **known), rel=0.01)
+    assert seconds(below, **known, max_of_zero_vector_seconds=5e-7) == seconds(cut, **known, max_of_zero_vector_seconds=5e-7)
     assert seconds(larger, **known, max_of_zero_vector_seconds=5e-7) == seconds(larger, **known)
     quick = with_variables(larger, max_vector_seconds=1e-9, launch_seconds=1e-12)
     machine = Machine.of(quick)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 from loopy.symbolic import SubstitutionMapper
 from pymbolic.mapper import CombineMapper
 from pymbolic.mapper.substitutor import make_subst_func
@@ -156,7 +157,7 @@ class _Operations(CombineMapper):  # type: ignore[misc]
             self.turned.add(expr.parameters)
         if function is not None and function.is_instruction and self.combine(map(self.rec, expr.parameters)).isdisjoint(self.pairs):
             return self._done(SIMPLE, *expr.parameters)  # of complex numbers it is a root
-        if function is not None and function.is_associative and 0 in expr.parameters:
+        if function is not None and function.is_associative and any(isinstance(one, int | float | np.number) for one in expr.parameters):
             return self._done(function.name + OF_ZERO, *expr.parameters)
         if function is None or (function.cost != "" and not function.is_argument(name)):
             return self._done(function.name if function is not None else name, *expr.parameters)

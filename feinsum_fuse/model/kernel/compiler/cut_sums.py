@@ -39,10 +39,10 @@ class CutSums:
         is_known = lane is None or all({lane.name}.issuperset(limit.variables) for limit in lane.limits)
         if is_known or not line.is_vector or self.machine.figure("written_out_sums") > 1 or self.machine.items > 1:
             return adding
-        pieces = self._pieces(line)
+        pieces = self.pieces(line)
         return (1 - pieces) * adding + pieces * (self.machine.seconds("forwarded") + adding)
 
-    def _pieces(self, line: CodeLine) -> float:
+    def pieces(self, line: CodeLine) -> float:
         """The part of a statement's vectors that a condition cuts."""
         assert line.lane is not None
         lengths = trips(line.lane, (*line.above, *line.unrolled))
@@ -55,5 +55,5 @@ class CutSums:
         whole = self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
         if line.lane is None or not self.stay(line, line.above[-1]):
             return whole
-        pieces = max(split, self._pieces(line))
+        pieces = max(split, self.pieces(line))
         return (1 - pieces) * whole + pieces * max(whole, self.machine.seconds("forwarded") + adding)

@@ -91,6 +91,19 @@ class SumVectors:
             count *= average_trips(loop, self.block.above[:depth])
         return count
 
+    def overlapping(self, held: Collection[str]) -> float:
+        """Seconds of one entry in which vectors of sums that are cut wait for those of the row before: where rows are shorter than vectors,
+        what is loaded of one lies in part where the other's vector was stored under a mask, and is there when that has left the core.
+        """
+        loop = self.block.loop
+        if loop is None or self.machine.items > 1:
+            return 0.0
+        sums = [line for line in self.block.lines if line.statement.reduce is not None and line.statement.target.source not in held]
+        steps = {id(line): abs(stride(self.nest, line.statement.target, loop.name) or 0) for line in sums}
+        near = [line for line in sums if line.is_vector and 0 < steps[id(line)] < line.width]
+        cut = sum(line.distinct(line.statement.target) * self.cut.pieces(line) for line in near if line.lane is not None)
+        return self.block.trips * cut * self.machine.seconds("forwarded")
+
     @property
     def _copies(self) -> float:
         """Copies of the longest statement."""

@@ -12,7 +12,7 @@ from pymbolic.primitives import Call, Comparison, If, LogicalAnd, LogicalNot, Lo
 from pymbolic.typing import Expression
 
 from ....formats.affine import Affine
-from ....formats.language.functions import IN_KERNELS, Function
+from ....formats.language.functions import FUNCTIONS, IN_KERNELS, Function
 from ....number_types import WIDENED, computed_in
 from ...refusals import NormalFormError, VectorAccessError
 from ...steps.explicate import affine
@@ -112,7 +112,7 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
         if function.is_argument(expr.function.name):
             return arguments[0]
         if len(arguments) > 1:
-            return self.call(Verb.FUNCTION, *arguments, function=function.name)
+            return self._of_two(function, *arguments)
         if function.of_bytes and isinstance(arguments[0], Variable) and self.types.get(arguments[0].name) == "uint8":
             arguments = [var(arguments[0].name + STORED)]
         widest = self.lanes == WIDEST_VECTOR or self.lanes * self.dtype.itemsize >= HALVED_BYTES
@@ -145,8 +145,19 @@ class OnVectors(IdentityMapper):  # type: ignore[misc]
     def _nested(self, function: str, expr: Max | Min) -> Expression:
         first, *rest = (self.rec(child) for child in expr.children)
         for other in rest:
-            first = self.call(Verb.FUNCTION, first, other, function=function)
+            first = self._of_two(FUNCTIONS[function], first, other)
         return first
+
+    def _of_two(self, function: Function, first: Expression, other: Expression) -> Expression:
+        """A function of two arguments. Nothing asks whether a number that stands in the text is one.
+
+        Compilers find so of 0 themselves; of others they made four instructions for the greater or lesser. A clipped difference in a sum
+        took 2.0 to 2.7 times as long on PoCL and Intel's runtime of a Zen 4.
+        """
+        known = [value for value in (first, other) if isinstance(value, int | float | np.number) and value and value == value]
+        if not function.own_running or not known:
+            return self.call(Verb.FUNCTION, first, other, function=function.name)
+        return self.call(Verb.FUNCTION, known[0], other if known[0] is first else first, function=function.name, is_running=True)
 
     def map_if(self, expr: If) -> Expression:
         if not self.is_vector(expr):
