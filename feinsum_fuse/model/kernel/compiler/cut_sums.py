@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....schedule.loop_trips import trips
@@ -9,6 +10,9 @@ from ....schedule.tree.nest import For
 from ..basic_blocks import CodeLine, conditional
 from ..machine import Machine
 from .written_out import CHOSEN
+
+UNMASKED_REGISTERS = 16
+"""Registers of vectors of AVX2, in which no store is masked; AVX-512 has 32."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,28 @@ class CutSums:
         is_known = lane is None or all({lane.name}.issuperset(limit.variables) for limit in lane.limits)
         if is_known or not line.is_vector or self.machine.figure("written_out_sums") > 1 or self.machine.items > 1:
             return adding
-        pieces = self.pieces(line)
+        pieces = self._pieces(line)
         return (1 - pieces) * adding + pieces * (self.machine.seconds("forwarded") + adding)
 
-    def pieces(self, line: CodeLine) -> float:
+    def masked(self, line: CodeLine) -> float:
+        """The part of a statement's vectors that are stored under a mask, which processors with few registers lack: LLVM's all that are
+        cut, of Intel's compiler those of a vector and one element more.
+        """
+        if self.machine.figure("vector_registers") <= UNMASKED_REGISTERS:
+            return 0.0
+        every = self.machine.figure("written_out_sums") <= 1
+        lengths = self._lengths(line)
+        return sum(length < line.width and (every or (length > 2 and (length - 1).bit_count() == 1)) for length in lengths) / len(lengths)
+
+    def _pieces(self, line: CodeLine) -> float:
         """The part of a statement's vectors that a condition cuts."""
-        assert line.lane is not None
-        lengths = trips(line.lane, (*line.above, *line.unrolled))
+        lengths = self._lengths(line)
         return sum(length < line.width for length in lengths) / len(lengths)
+
+    def _lengths(self, line: CodeLine) -> Sequence[int]:
+        """Of its vectors, one after another."""
+        assert line.lane is not None
+        return trips(line.lane, (*line.above, *line.unrolled))
 
     def latency(self, line: CodeLine, split: float, adding: float) -> float:
         """Seconds from one update of a sum in memory to the next, given the part of vectors that lie in two lines and what an addition
@@ -55,5 +73,5 @@ class CutSums:
         whole = self.machine.seconds("vector_memory_chain" if line.is_vector else "memory_chain")
         if line.lane is None or not self.stay(line, line.above[-1]):
             return whole
-        pieces = max(split, self.pieces(line))
+        pieces = max(split, self._pieces(line))
         return (1 - pieces) * whole + pieces * max(whole, self.machine.seconds("forwarded") + adding)

@@ -101,7 +101,7 @@ class SumVectors:
         sums = [line for line in self.block.lines if line.statement.reduce is not None and line.statement.target.source not in held]
         steps = {id(line): abs(stride(self.nest, line.statement.target, loop.name) or 0) for line in sums}
         near = [line for line in sums if line.is_vector and 0 < steps[id(line)] < line.width]
-        cut = sum(line.distinct(line.statement.target) * self.cut.pieces(line) for line in near if line.lane is not None)
+        cut = sum(line.distinct(line.statement.target) * self.cut.masked(line) for line in near if line.lane is not None)
         return self.block.trips * cut * self.machine.seconds("forwarded")
 
     @property
