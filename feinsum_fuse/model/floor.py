@@ -15,7 +15,7 @@ from .accelforge.component import actions_per_value, energy_per_action, localise
 from .accelforge.einsum_nest import Holder, einsum_nest
 from .accelforge.energy import instances
 from .accelforge.latency import component_latency
-from .floor_of_processors import WhereKept, call_seconds, homes, touched
+from .floor_of_processors import WhereKept, call_seconds, handed_on, homes, touched
 from .hardware.placement import managed_memories, place_caches
 from .kernel.machine import Machine
 from .prediction import joules_text
@@ -68,16 +68,18 @@ def bounds(spec: Spec, *, cold: bool = False, lossy: bool = False, parts: Mappin
     Networks are left out, so that the floor lies lower than it could. ``lossy``: with what a calibration found the last cache to lose
     between runs; a kernel is faster in an hour in which others use it less.
 
-    On a processor that was measured a mapping that leaves caches to it has the floor of its workload: caches hold for one Einsum what
-    another has read. Its functions take what they were measured to at the least
+    On a processor that was measured a mapping that leaves caches to it has the floor of its workload, and of what it keeps in main memory
+    of one Einsum for another: caches hold for one Einsum what another has read. Its functions take what they were measured to at the least
     (:func:`~feinsum_fuse.model.floor_of_processors.call_seconds`). Raises :class:`ModelError` if the spec has no architecture.
     """
     spec = expect_spec(spec)
     arch, machine = spec.arch, Machine.of(spec)
     if arch is None:
         raise ModelError("Bounds need an architecture.", hint="Give a file with the key arch.")
-    spec = spec.replace(mapping=None) if machine is not None and managed_memories(spec) else place_caches(spec, cold=cold)
-    where = homes(spec, arch, machine, cold=cold, lossy=lossy) if spec.mapping is None else {}
+    is_measured = machine is not None and bool(managed_memories(spec))
+    stored = handed_on(spec) if is_measured else frozenset()
+    spec = spec.replace(mapping=None) if is_measured else place_caches(spec, cold=cold)
+    where = homes(spec, arch, machine, stored, cold=cold, lossy=lossy) if spec.mapping is None else {}
     actions: dict[tuple[str, str], float] = {}
     energy = 0.0
     for einsum, compute, held in _uses(spec, arch, where, once=machine is not None):
@@ -121,11 +123,12 @@ def _uses(spec: Spec, arch: Arch, where: Mapping[str, WhereKept], *, once: bool)
     compute = next((leaf.name for leaf in arch.components if isinstance(leaf, Compute)), None)
     if compute is None or not any(isinstance(leaf, Memory) for leaf in arch.components):
         raise ModelError("Bounds need a Memory and a Compute in the architecture.")
-    fetched: set[str] = set()
+    fetched: set[tuple[str, bool]] = set()
     for einsum in spec.workload.einsums:
-        outer = [tensor for tensor in einsum.tensors if tensor in where and tensor not in fetched]
+        uses = {access.name: access.output for access in einsum.tensor_accesses}
+        outer = [(tensor, output) for tensor, output in uses.items() if tensor in where and (tensor, output) not in fetched]
         fetched.update(outer if once else ())
-        yield einsum, compute, [_Held(memory, tensor, True, part) for tensor in outer for memory, part in where[tensor].items()]
+        yield einsum, compute, [_Held(memory, tensor, True, part) for tensor, _ in outer for memory, part in where[tensor].items()]
 
 
 def _compulsory(

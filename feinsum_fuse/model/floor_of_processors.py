@@ -12,11 +12,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..cascades.maps import primitive
 from ..formats.arch import Arch, Memory
-from ..formats.opencl import CACHE_KINDS
+from ..formats.mapping import Storage
+from ..formats.opencl import CACHE_KINDS, MAIN_KINDS
 from ..formats.spec import Spec
 from ..formats.workload import TensorAccess, WorkloadEinsum, operand_name
 from .accelforge.tile import values
@@ -31,8 +32,19 @@ WhereKept = Mapping[str, float]
 """Memory -> the part of a tensor's values that come from it, or go to it."""
 
 
-def homes(spec: Spec, arch: Arch, machine: Machine | None, *, cold: bool, lossy: bool = False) -> dict[str, WhereKept]:
-    """Input or output -> where its values are when a run begins.
+def handed_on(spec: Spec) -> frozenset[str]:
+    """Intermediates that a mapping keeps in main memory between Einsums."""
+    kinds = spec.opencl.memories if spec.opencl is not None else {}
+    paths = spec.mapping.paths() if spec.mapping is not None else ()
+    nodes = [placed.node for path in paths for placed in path if isinstance(placed.node, Storage)]
+    main = {tensor for node in nodes if kinds.get(node.component) in MAIN_KINDS for tensor in node.tensors}
+    return frozenset(main & spec.workload.intermediates)
+
+
+def homes(
+    spec: Spec, arch: Arch, machine: Machine | None, stored: Collection[str] = (), *, cold: bool, lossy: bool = False
+) -> dict[str, WhereKept]:
+    """Input or output -> where its values are when a run begins; ``stored``: intermediates -> where one Einsum finds those of another.
 
     That is the innermost cache that all units share and that all inputs and outputs fit, all of it, not the share that a prediction counts
     on. What does not fit the largest one comes from the outermost memory, all of it if ``cold``; if ``lossy``, what a calibration found the
@@ -46,6 +58,7 @@ def homes(spec: Spec, arch: Arch, machine: Machine | None, *, cold: bool, lossy:
     caches = [leaf for leaf in shared if isinstance(leaf, Memory) and kinds.get(leaf.name) in CACHE_KINDS]
     sizes = _sizes(spec)
     found = dict.fromkeys(sizes, _kept(memories[0], () if cold else caches, sum(sizes.values())))
+    found |= {tensor: _kept(memories[0], caches, size) for tensor, size in _sizes(spec, stored).items()}
     if lossy and caches and not cold and machine is not None and any(name.startswith(LOST_BETWEEN_RUNS) for name in arch.variables):
         largest = max(caches, key=lambda cache: cache.size)
         once = [tensor for tensor in sizes if _is_used_once(spec, tensor)]
@@ -67,12 +80,12 @@ def _kept(outermost: Memory, caches: Iterable[Memory], size: float) -> WhereKept
     return {outermost.name: 1 - largest.size / size, largest.name: largest.size / size}
 
 
-def _sizes(spec: Spec) -> dict[str, float]:
-    """Input or output -> bits that are touched."""
+def _sizes(spec: Spec, tensors: Collection[str] | None = None) -> dict[str, float]:
+    """Tensor, inputs and outputs if none are given -> bits that are touched."""
     sizes: dict[str, float] = {}
     for einsum in spec.workload.einsums:
         for access in einsum.tensor_accesses:
-            if access.name in spec.workload.intermediates:
+            if access.name in spec.workload.intermediates if tensors is None else access.name not in tensors:
                 continue
             sizes[access.name] = max(sizes.get(access.name, 0.0), touched(access, einsum) * access.bits_per_value)
     return sizes

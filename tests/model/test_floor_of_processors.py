@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 import feinsum_fuse as ff
+from feinsum_fuse.formats.arch import Memory
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.evaluation import predict
 from feinsum_fuse.model.floor import bounds
-from feinsum_fuse.model.floor_of_processors import homes
+from feinsum_fuse.model.floor_of_processors import handed_on, homes
 from feinsum_fuse.model.kernel.machine import Machine
 from tests.model.test_kernel_time import DEVICE, product, with_variables
 
@@ -25,6 +27,13 @@ def workload(*einsums: str, bits: int = 32, **more: float) -> Spec:
     used = {rank: size for rank, size in {"M": 400, "N": 250, "K": 4}.items() if re.search(rf"\b{rank.lower()}\b", " ".join(einsums))}
     text = f"workload: {{rank_sizes: {json.dumps(used)}, bits_per_value: {{All: {bits}}}, einsums: {list(einsums)}}}"
     return with_variables(ff.loads(f"{head}{text}"), **more)
+
+
+def replace_size(spec: Spec, name: str, bits: float) -> Spec:
+    """The Spec on a processor with another cache."""
+    assert spec.arch is not None
+    nodes = tuple(replace(node, size=bits) if isinstance(node, Memory) and node.name == name else node for node in spec.arch.nodes)
+    return spec.replace(arch=replace(spec.arch, nodes=nodes))
 
 
 def test_what_is_used_once_is_lost_as_a_calibration_found() -> None:
@@ -99,3 +108,28 @@ def test_a_mapping_has_the_floor_of_its_workload() -> None:
     floor, plain = bounds(spec, lossy=True), bounds(spec.replace(mapping=None), lossy=True)
     assert floor.seconds == plain.seconds
     assert floor.latency <= predict(spec).latency
+
+
+CHAIN = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, Y, Z], component: Main}
+  - !Sequential
+    nodes:
+    - !Nested {nodes: [LOOPS, !Compute {einsum: Y, component: MAC}]}
+    - !Nested {nodes: [LOOPS, !Compute {einsum: Z, component: MAC}]}
+""".replace("LOOPS", "!Temporal {rank_variable: m, tile_shape: 1}, !Temporal {rank_variable: n, tile_shape: 1}")
+
+
+def test_what_a_mapping_hands_on_through_main_memory_goes_there_and_back() -> None:
+    """As far as the last cache has no room for it, written once and read once; each read of an input is the next Einsum's, too."""
+    lines = ("Y[m, n] = 2 * A[m, n]", "Z[m, n] = Y[m, n] + A[m, n]")
+    spec = workload(*lines)
+    apart = spec.replace(mapping=ff.loads(spec.to_yaml() + CHAIN).mapping)
+    assert apart.arch is not None
+    assert handed_on(apart) == {"Y"} and not handed_on(spec)
+    size = 400 * 250 * 32
+    small = replace_size(apart, "L2", 0.25 * size)
+    kept, without = bounds(small).seconds["Main"], bounds(small.replace(mapping=None)).seconds["Main"]
+    assert kept - without == pytest.approx(2 * 0.75 * size / 8e10)
+    assert bounds(replace_size(apart, "L2", 4.0 * size)).seconds.keys() == {"L2", "MAC"}
