@@ -145,7 +145,7 @@ def test_facts_become_lessons_and_stay_so(archive: str, machine: Machine, tmp_pa
     book = LessonBook.of(tmp_path / "book.json", machine)
     book.add(recorded(facts, archive), machine, math.inf)
     (lesson,) = book.lessons()
-    assert len(lesson.measured) >= 2 and all(terms["lanes"] > 0 for terms in lesson.terms)  # of scalars the part of the time without launches
+    assert len(lesson.measured) >= 2 and all(terms["lanes"] > 0 for terms in lesson.terms)  # of scalars less than 1
     book.write()
     again = LessonBook.of(book.file, machine)
     assert set(again.notes) == set(facts) and np.allclose(again.lessons()[0].measured, lesson.measured)
