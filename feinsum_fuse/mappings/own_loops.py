@@ -15,7 +15,8 @@ from .branches import NEAREST_PART, STAYS, Branch
 from .choices import Choice
 from .components import Axis
 from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
-from .register_tiles import RegisterTile, SharedTile
+from .tiles.register_tile import RegisterTile
+from .tiles.shared_tile import SharedTile
 
 FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""

@@ -1,6 +1,4 @@
-"""The register tile of an Einsum: vectors along its lanes, rows that use them again, and sums that stand side by side; and the one that all
-Einsums of a segment go through before the next.
-"""
+"""The register tile of an Einsum: vectors along its lanes, rows that use them again, and sums that stand side by side."""
 
 from __future__ import annotations
 
@@ -9,24 +7,21 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..cascades.maps import calls_in, has_sums, kept_triangle
-from ..cascades.rewriting.split_reduction import merges_parts
-from ..cascades.terms import Access, Einsum
-from ..formats.mapping import Node, Storage
-from ..lowering.implied_steps import CHAINS, KERNEL_STATEMENTS
-from ..number_types import kind_of
-from ..schedule.target import USED_FROM_MEMORY
-from .branches import NEAREST_PART, Branch
-from .choices import Choice
-from .lanes import MOST_VECTORS, is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
+from ...cascades.maps import calls_in, has_sums, kept_triangle
+from ...cascades.rewriting.split_reduction import merges_parts
+from ...cascades.terms import Access, Einsum
+from ...lowering.implied_steps import CHAINS
+from ...number_types import kind_of
+from ...schedule.target import USED_FROM_MEMORY
+from ..branches import NEAREST_PART, Branch
+from ..choices import Choice
+from ..lanes import MOST_VECTORS, is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
 a tile computes half of a whole one on average: a ratio of counts, no measured figure."""
 FLIPPED = 2
 """Registers with what flips signs of bytes and what adds them up, where both operands of a dot product are signed, or neither is."""
-HARDLY_MORE = 1.03
-"""Times as much as the cheapest register tile costs, which counts of operations and loads do not tell apart."""
 MOST_SUMS = 8
 """Elements of a row for which a register tile has a vector of sums each: as many vectors are loaded for each row's own."""
 SIDE_BY_SIDE = 8
@@ -347,9 +342,10 @@ class RegisterTile:
         if self.on_items and rest:
             whole, rest = whole + 1, 0  # a tile's columns beyond the end are under a condition; of vectors it has only those that there are
         tiles = [(vectors, whole), (rest, 1)] if rest else [(vectors, whole)]
-        cost = 0.0
+        cost, wanted = 0.0, self._sums_wanted(along)
         for n, count in tiles:
-            cost += n * count * (self._waiting(n * down, along) + (self._beside(n, down, second) if second is not None else 0.0))
+            waiting = max(1.0, wanted / (n * down))
+            cost += n * count * (waiting + (self._beside(n, down, second) if second is not None else 0.0))
         if second is not None:
             cost += self._shared_lines(vectors, along, second) * self.branch.plan.target.own_line_cost / down
         # As many loads with fewer vectors are fewer bytes, as long as the tile's rows stay near until all vectors have used them.
@@ -360,13 +356,13 @@ class RegisterTile:
             return part, vectors  # nothing is used again, and what is read beyond the triangle is computed for it
         return cost * part, vectors if near else 2 * MOST_VECTORS - vectors
 
-    def _waiting(self, sums: int, along: str) -> float:
-        """Times as long as multiply-adds of so many sums take, each of which waits for its last one, where there are too few of them.
+    def _sums_wanted(self, along: str) -> float:
+        """Sums of a register tile from which on none of their multiply-adds waits for its last one.
 
         Vectors on pages of their own take longer than that, and the wider the tiles are the less often a page is asked for.
         """
         waits = bool(self.reductions) and not self.on_items and not self._on_pages(along)
-        return max(1.0, self.branch.plan.target.sums_at_once / sums) if waits else 1.0
+        return self.branch.plan.target.sums_at_once if waits else 1.0
 
     def _shared_lines(self, vectors: int, along: str, second: str) -> int:
         """Lines of an iteration of the reductions that two register tiles of so many vectors share, so that each fetches them: of a panel
@@ -413,94 +409,3 @@ class RegisterTile:
     def element_bytes(self, access: Access) -> int:
         """Bytes of an operand's element."""
         return np.dtype(self.branch.segment.cascade.tensors[access.tensor].dtype).itemsize
-
-
-class SharedTile:
-    """A register tile that all Einsums of a segment go through before the next one, so that what they hand on stays in registers.
-
-    ``for e in tiles of 3: for i in tiles of 32: Register holds T``, and below that ``T``, then ``Z``: sums of ``T`` are read by ``Z`` where
-    they were added up. Rows and lanes are loops that all of the Einsums share, so that each needs of ``T`` what this tile has just made.
-    """
-
-    def __init__(self, branch: Branch) -> None:
-        self.branch = branch
-        self.segment = branch.segment
-        self.width = branch.plan.width
-        self.name = branch.name
-
-    def nodes(self) -> list[Node]:
-        """The loops over rows and lanes and what is held below them, if that is chosen; the loops are the branch's then."""
-        registers = self.branch.plan.components.registers
-        options = self._options() if self.branch.shares_lanes() else {}
-        if not options or registers is None:
-            return []
-        usual = self._cheapest(options)
-        if not self.branch.chooser.choose(Choice.of("held", self.name, self._pays(), [True, False])):
-            return []
-        widths = list(dict.fromkeys(vectors for vectors, _ in options))
-        vectors = self.branch.chooser.choose(Choice.of("vectors", self.name, usual[0], widths))
-        downs = [down for width, down in options if width == vectors]
-        _, best = self._cheapest({tile: cost for tile, cost in options.items() if tile[0] == vectors})
-        down = self.branch.chooser.choose(Choice.of("down", self.name, best, downs))
-        self.branch.hold(self.segment.keeps)
-        lanes = {name: lane for name, lane in self.branch.lanes.items() if lane is not None}
-        loops = [*self.branch.cut(self.branch.rows, down), *self.branch.cut(lanes, vectors * self.width)]
-        return [*loops, *(Storage((tensor,), registers) for tensor in self.segment.kept)]
-
-    def _options(self) -> dict[tuple[int, int], float]:
-        """Vectors along the lanes and rows of tiles that registers hold and whose loops are written out, each with what a row costs."""
-        first = self.segment.einsums[0]
-        rows = self.branch.tiles[first.name][self.branch.rows[first.name]]
-        columns = -(-self.branch.tiles[first.name][self.branch.lanes[first.name] or ""] // self.width)
-        found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in ROWS if down <= rows]
-        return {tile: self._cost(*tile, rows, columns) for tile in found if self._fits(*tile)}
-
-    def _cheapest(self, options: Mapping[tuple[int, int], float]) -> tuple[int, int]:
-        """The tile whose rows cost least; of those that cost hardly more the smallest, which leaves registers for what is loaded ahead."""
-        least = min(options.values())
-        return min((tile for tile, cost in options.items() if cost <= HARDLY_MORE * least), key=lambda tile: (prod(tile), options[tile]))
-
-    def _others(self, einsum: Einsum, variables: Sequence[str]) -> int:
-        """Iterations of these variables of an Einsum beside rows and lanes."""
-        shared = {self.branch.rows[einsum.name], self.branch.lanes[einsum.name]}
-        return prod(self.branch.tiles[einsum.name][v] for v in variables if v not in shared)
-
-    def _fits(self, vectors: int, down: int) -> bool:
-        """Whether what is handed on fits the registers beside what each Einsum needs, and all loops over it are written out."""
-        written = {einsum.output.tensor: einsum for einsum in self.segment.einsums}
-        tile = vectors * down
-        held = sum(tile * self._others(written[tensor], written[tensor].output_variables) for tensor in self.segment.kept)
-        registers = min(RegisterTile(self.branch, e, self.branch.tiles[e.name]).registers for e in self.segment.einsums)
-        statements = []
-        for einsum in self.segment.einsums:
-            reads = any(access.tensor in self.segment.keeps for access in einsum.operands)
-            statements.append(tile * self._others(einsum, einsum.variables if reads else einsum.output_variables))
-        return held <= registers * 3 // 4 and max(statements) <= MOST_INSTANCES and sum(statements) <= KERNEL_STATEMENTS
-
-    def _cost(self, vectors: int, down: int, rows: int, columns: int) -> float:
-        """What a row costs in multiply-adds: operations, and loads of what the tile does not hold; tiles that are cut cost more."""
-        whole, rest = divmod(columns, vectors)
-        cost = whole * self._operations(vectors, down) + (self._operations(rest, down) if rest else 0)
-        return cost / down * (1 + (CUT / -(-rows // down) if rows % down else 0))
-
-    def _operations(self, vectors: int, down: int) -> float:
-        """Of all Einsums in a tile."""
-        total, load = 0.0, self.branch.plan.target.load_cost
-        for einsum in self.segment.einsums:
-            row, lane = self.branch.rows[einsum.name], self.branch.lanes[einsum.name] or ""
-            sizes = {**self.branch.tiles[einsum.name], row: down, lane: vectors}
-            reduced = prod(sizes[v] for v in einsum.reduction_variables)
-            read = [a.variables for a in einsum.operands if a.tensor not in self.segment.keeps]
-            loads = sum(prod(sizes[v] for v in variables if v not in einsum.reduction_variables) for variables in read)
-            total += reduced * (prod(sizes[v] for v in einsum.output_variables) + load * loads)
-        return total
-
-    def _pays(self) -> bool:
-        """Whether what all rows use again stays in the nearest cache: each tile goes through it."""
-        again = {
-            access.tensor
-            for einsum in self.segment.einsums
-            for access in einsum.operands
-            if self.branch.rows[einsum.name] not in access.variables
-        }
-        return sum(map(self.segment.around.tensor_bytes, again)) <= self.branch.plan.target.nearest_cache_bytes

@@ -1,0 +1,1 @@
+"""Tiles whose sums stay in registers."""
