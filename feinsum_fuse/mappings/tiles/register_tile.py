@@ -30,8 +30,8 @@ WRITTEN = 12
 """Lines of a large array that a register tile writes at once where it is soon done: more wait for memory, and what is read with them."""
 FEW_SUMMED = 16
 """Sums of no more products are soon done: a line of them takes no longer than memory for a line."""
-ROWS = (1, 2, 3, 4, 6, 8, 12)
-"""Rows of register tiles that are tried."""
+ROWS_TRIED = (1, 2, 3, 4, 6, 8, 12)
+"""Rows of register tiles."""
 PAIR = 2
 """Sums that stand side by side where what is added up comes from memory: two additions begin in the time of a load."""
 MOST_INSTANCES = 64
@@ -214,7 +214,7 @@ class RegisterTile:
             usual = fitting[-1] if self._comes_in_pieces(along) else min(fitting, key=lambda n: self._cost(n, along, second))
             vectors = self.choose(Choice.of("vectors", self.einsum.name, usual, fitting))
         if second is not None:
-            fitting = [n for n in ROWS if n * vectors <= self.most and n <= self.tiles[second]]
+            fitting = [n for n in ROWS_TRIED if n * vectors <= self.most and n <= self.tiles[second]]
             down = self.choose(Choice.of("down", self.einsum.name, self._usual_down(vectors, second), fitting))
         return vectors * self.width, down
 

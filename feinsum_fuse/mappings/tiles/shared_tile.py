@@ -11,7 +11,7 @@ from ...lowering.implied_steps import KERNEL_STATEMENTS
 from ..branches import Branch
 from ..choices import Choice
 from ..lanes import MOST_VECTORS
-from .register_tile import CUT, MOST_INSTANCES, ROWS, RegisterTile
+from .register_tile import CUT, MOST_INSTANCES, ROWS_TRIED, RegisterTile
 
 HARDLY_MORE = 1.03
 """Times as much as the cheapest register tile costs, which counts of operations and loads do not tell apart."""
@@ -54,7 +54,7 @@ class SharedTile:
         first = self.segment.einsums[0]
         rows = self.branch.tiles[first.name][self.branch.rows[first.name]]
         columns = -(-self.branch.tiles[first.name][self.branch.lanes[first.name] or ""] // self.width)
-        found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in ROWS if down <= rows]
+        found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in ROWS_TRIED if down <= rows]
         return {tile: self._cost(*tile, rows, columns) for tile in found if self._fits(*tile)}
 
     def _cheapest(self, options: Mapping[tuple[int, int], float]) -> tuple[int, int]:
