@@ -1,4 +1,4 @@
-"""The sizes of sets I to AG, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AH, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -258,6 +258,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "ballot_strengths": {"V": (300, 1500), "C": (40, 120)},
         "ocean_pressure": {"Z": (16, 40), "Y": (50, 130), "X": (60, 180)},
         "radiance_rays": {"R": (2000, 12000), "S": (32, 128)},
+    },
+    2636: {
+        "masked_retention": {"H": (2, 8), "M": (120, 480), "D": (32, 128), "E": (32, 128)},
+        "transform_stage": {"B": (60, 300), "P": (8, 40), "J": (4, 9), "Q": (24, 100)},
+        "oriented_cells": {"Y": (48, 200), "X": (48, 200), "B": (6, 12)},
+        "mapped_points": {"T": (8, 40), "N": (20000, 100000)},
+        "operator_layer": {"B": (8, 40), "I": (24, 96), "O": (24, 96), "K": (12, 48), "T": (64, 256)},
+        "cloud_distances": {"B": (4, 16), "I": (150, 600), "J": (150, 600)},
+        "pair_energies": {"I": (400, 2000)},
+        "word_scores": {"Q": (16, 80), "D": (200, 1000), "T": (150, 600)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
