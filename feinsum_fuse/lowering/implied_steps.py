@@ -7,6 +7,7 @@ so that these can live in registers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from math import prod
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..cascades.cascade import Cascade
 from ..errors import ScheduleError
-from ..formats.mapping import Position, Spatial, Storage, Temporal
+from ..formats.mapping import Placed, Position, Spatial, Storage, Temporal
 from ..formats.opencl import MEMORIES, nearest_space
 from ..schedule.intrinsics.function_intrinsic import FunctionIntrinsic
 from ..schedule.intrinsics.function_matching import pays
@@ -121,15 +122,21 @@ def _place(nest: Nest, einsum: str) -> LoopRef | None:
 
 
 def skipped(nest: Nest, uncut: Nest, branches: Sequence[EinsumBranch], bindings: Bindings) -> Iterator[tuple[SkipTiles, Nest]]:
-    """One step for each Einsum that a mask allows to do less, with the nest after it, consumers first: its outermost loop in time that can
-    end early. ``uncut`` is the nest before any step.
+    """Steps for each Einsum that a mask allows to do less, each with the nest after it, consumers first: its outermost loop in time that
+    can end early and, where that is over blocks of a reduction and no other Einsum runs in them, the loop over a block's single values.
+    ``uncut`` is the nest before any step.
 
     The end depends on loops in time and on groups, never on work-items or lanes: all of a group's work-items run a loop equally often.
     """
     if not has_masks(nest):
         return
+    often = Counter(placed.position for branch in branches for placed in branch.path)
     for branch in reversed(branches):
-        for loop, per in _candidates(branch, bindings):
+        ended: LoopRef | None = None
+        for placed, loop, per in _candidates(branch, bindings):
+            is_single = isinstance(placed.node, Temporal) and placed.node.tile_shape == 1
+            if ended is not None and not (is_single and loop.variable == ended.variable):
+                continue
             if lives_throughout(uncut, loop.einsum, [part.variable for part in (*per, loop)]):
                 continue  # as of most loops: what the step itself asks takes longer
             step = SkipTiles(loop, per)
@@ -138,10 +145,12 @@ def skipped(nest: Nest, uncut: Nest, branches: Sequence[EinsumBranch], bindings:
             except NothingMaskedError:
                 continue
             yield step, nest
-            break
+            if loop.variable not in branch.einsum.reduction_variables or often[placed.position] > 1:
+                break
+            ended = loop
 
 
-def _candidates(branch: EinsumBranch, bindings: Bindings) -> Iterator[tuple[LoopRef, tuple[LoopRef, ...]]]:
+def _candidates(branch: EinsumBranch, bindings: Bindings) -> Iterator[tuple[Placed, LoopRef, tuple[LoopRef, ...]]]:
     """The Einsum's loops in time, outermost first, each with the loops around it that do not run on work-items or lanes."""
     around: tuple[LoopRef, ...] = ()
     for placed in branch.path:
@@ -150,7 +159,7 @@ def _candidates(branch: EinsumBranch, bindings: Bindings) -> Iterator[tuple[Loop
             continue
         level = bindings.level(placed.node) if isinstance(placed.node, Spatial) else "loop"
         if level == "loop":
-            yield ref, around
+            yield placed, ref, around
         if level in {"loop", "group"}:
             around += (ref,)
 

@@ -418,14 +418,24 @@ class OwnLoops:
 
     def _waits_for_lines(self, second: str | None, down: int) -> bool:
         """Whether lines of an operand that all rows of register tiles share, and that the group has not made, take long from a core's own
-        cache beside what a register tile computes with them, and are not hidden by it.
+        cache beside what a register tile computes with them, and are not hidden by it. Sums whose lanes are no neighbours where they are
+        kept are not read and written once more for it: that is done element by element.
         """
         target, written = self.branch.plan.target, self.branch.segment.written
         shared = [access for access in self.einsum.operands if self.lane in access.variables and second not in access.variables]
-        if self.lane is None or any(access.tensor in written or not is_contiguous(access, self.lane) for access in shared):
+        if self.lane is None or self._is_read_across():
+            return False
+        if any(access.tensor in written or not is_contiguous(access, self.lane) for access in shared):
             return False
         is_long = target.own_line_cost * target.vector_bytes > WAITING * down * target.line_bytes
         return is_long and target.own_line_loss > HIDDEN
+
+    def _is_read_across(self) -> bool:
+        """Whether an Einsum of the group has its lanes along another axis of the results than this one: they are stored for its lanes."""
+        own = _axes_along(self.einsum.output, self.lane)
+        readers = [(other, a) for other in self.branch.segment.einsums for a in other.operands if a.tensor == self.einsum.output.tensor]
+        lanes = [_axes_along(access, self.branch.lanes[other.name]) for other, access in readers if other is not self.einsum]
+        return any(axes and axes != own for axes in lanes)
 
     def _accumulator(self) -> list[Node]:
         """Where sums are held."""
@@ -468,3 +478,8 @@ class OwnLoops:
     def _down(self, variables: Sequence[str]) -> list[Node]:
         """Loops over single values."""
         return [node for v in variables for node in self._cut(v, 1)]
+
+
+def _axes_along(access: Access, lane: str | None) -> list[int]:
+    """The axes whose index depends on a variable."""
+    return [axis for axis, index in enumerate(access.indices) if lane in index.variables]

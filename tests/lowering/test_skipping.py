@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,32 @@ def test_the_end_of_a_triangle_in_many_tiles_is_found() -> None:
     gram = ff.cascade(["Z[m, n] = A[k, M: m] * A[k, M: n]"], sizes={"M": 256, "N": 256, "K": 65536})
     halved = gram.triangle("Z", "m", "n").split_reduction("Z_half", "k", 16)
     assert "Z_half_part.n/0" in {str(step.loop) for step in cuts(ff.lower(default_spec(halved)))}
+
+
+@pytest.mark.parametrize(("rows", "block"), [(64, 32), (32, 64), (21, 17), (128, 128)])
+def test_sums_in_blocks_end_at_the_diagonal_and_not_with_a_block(rows: int, block: int) -> None:
+    """Sums over all of the last block computed half a block too much, and made what it reads that of the whole block, too."""
+    lines = ["N[m, p] = where(p <= m, S[m, p], 0)", "A[m, f] = N[m, p] * V[P: p, f]"]
+    cascade = ff.cascade(lines, sizes={"M": 151, "P": 151, "F": 21})
+    tree = f"""
+mapping:
+  nodes:
+  - !Storage {{component: MainMemory, tensors: [S, V, A]}}
+  - !Temporal {{rank_variable: m, tile_shape: {rows}}}
+  - !Storage {{component: Scratchpad, tensors: [N]}}
+  - !Sequential
+    nodes:
+    - !Nested {{nodes: [!Temporal {{rank_variable: p, tile_shape: 1}}, !Temporal {{rank_variable: m, tile_shape: 1}},
+        !Compute {{einsum: N, component: MAC}}]}}
+    - !Nested {{nodes: [!Temporal {{rank_variable: p, tile_shape: {block}}}, !Temporal {{rank_variable: m, tile_shape: 4}},
+        !Temporal {{rank_variable: p, tile_shape: 1}}, !Temporal {{rank_variable: m, tile_shape: 1}},
+        !Temporal {{rank_variable: f, tile_shape: 1}}, !Compute {{einsum: A, component: MAC}}]}}
+"""
+    spec = dataclasses.replace(default_spec(cascade), mapping=ff.loads(tree).mapping)
+    schedule = ff.lower(spec)
+    assert [str(step.loop) for step in cuts(schedule)] == ["A.p/0", "A.p/1", "N.p"]
+    inputs = {t: np.random.default_rng(3).uniform(-2, 2, cascade.fixed_shape(t)).astype(np.float32) for t in cascade.inputs}
+    np.testing.assert_allclose(run(cascade, schedule, inputs)["A"], cascade.reference(**inputs)["A"], rtol=1e-4, atol=1e-4)
 
 
 ROWS = "!Spatial {rank_variable: m, tile_shape: 1, component: Item, name: item}"

@@ -9,6 +9,7 @@ import pytest
 import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Storage, Temporal
 from feinsum_fuse.mappings.default_mapping import default_spec
+from feinsum_fuse.mappings.forms.suited import suited
 from feinsum_fuse.mappings.group_rows import pass_across
 from feinsum_fuse.mappings.segments import Segment, Surroundings
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -71,6 +72,14 @@ def test_what_rows_share_is_blocked_for_the_cache_whose_lines_they_do_not_wait_f
     cascade = ff.cascade(["N[m, p] = exp(S[m, p])", "A[m, f] = N[m, p] * V[p, f]"], sizes=sizes)
     text = str(default_spec(cascade, target=dataclasses.replace(ANY_DEVICE, own_line_cost=cost, own_line_loss=loss)).mapping)
     assert ("for p in tiles of 64" in text) is expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("Z[b, c, a] = A[b, d, a] * B[d, c]", True), ("Z[a, b, c] = A[b, d, a] * B[d, c]", False)])
+def test_sums_that_are_kept_for_other_lanes_are_in_no_blocks(text: str, expected: bool) -> None:
+    """They go through memory element by element; a transposed product took twice its time."""
+    cascade = suited(ff.cascade([text], sizes={"A": 97, "B": 193, "C": 15, "D": 193}))
+    found = str(default_spec(cascade, target=dataclasses.replace(ANY_DEVICE, own_line_cost=12.0, own_line_loss=0.4)).mapping)
+    assert ("for d in tiles of 32" in found or "for d in tiles of 64" in found) is expected, found
 
 
 @pytest.mark.parametrize(("height", "width"), [(37, 41), (23, 16), (31, 1), (1, 29)])

@@ -7,10 +7,17 @@ release has kept under it is found, and cannot be read: ``AttributeError: Can't 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pytools.persistent_dict import Hash, KeyBuilder
+from pytools.persistent_dict import Hash, KeyBuilder
+
+
+def _update_for_bfloat16(_: KeyBuilder, key_hash: Hash, key: object) -> None:
+    key_hash.update(repr(key).encode())
+
+
+# pytools tells element types by the names of their classes, dtype[...] or ...DType. That of bfloat16 is bfloat16 since ml_dtypes 0.7.
+KeyBuilder.update_for_bfloat16 = _update_for_bfloat16
 
 
 def update_with_modules(key_hash: Hash, key_builder: KeyBuilder, value: object) -> None:

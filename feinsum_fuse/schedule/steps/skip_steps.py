@@ -10,7 +10,7 @@ from operator import or_
 import islpy as isl
 
 from ...formats.affine import Affine
-from ...formats.integer_sets import conditions_of, equal, integer_set, projected
+from ...formats.integer_sets import conditions_of, equal, integer_map, integer_set, projected
 from ..refusals import BindingConflictError, NestOrderError, NothingMaskedError, ProducerConsumerError
 from ..sameness import KEPT_WORKLOADS, Same
 from ..statement import Place, Statement
@@ -31,7 +31,8 @@ class SkipTiles(Step):
     point, or its results go nowhere but into what is left out as well. Inputs are taken to be finite numbers.
 
     ``per`` are the loops around it that the end may depend on. The loop runs at least once, so that initial values that move into its
-    first iteration later are set. Consumers are cut first: what nobody reads any more need not be computed. Loops are cut before they are
+    first iteration later are set. Where a loop around it goes over blocks of the same variable, the end is where the variable's live values
+    end, in whichever block that is. Consumers are cut first: what nobody reads any more need not be computed. Loops are cut before they are
     shared and before tiles are placed.
     """
 
@@ -70,12 +71,18 @@ class SkipTiles(Step):
         names = tuple([other.name for other in per])
         above = tuple(map(Same, (*around, loop)))
         parts: list[Same[isl.Set]] = []
-        for _, part in live_points(nest, masks, loop, len(around)):
+        outer = {other.name for other in around}
+        whole = Affine.variable(loop.name)
+        for statement, part in live_points(nest, masks, loop, len(around)):
             reached, is_everything = _reached(above, names, Same(part))
             if is_everything:
                 return ()  # as of most loops over what no mask looks at, and of most first statements that are asked about
             parts.append(reached)
-        return _hull(above, names, tuple(parts))
+            values = [value for value in statement.values.values() if loop.name in value.variables and outer & set(value.variables)]
+            whole = values[0] if values else whole
+        if not {*names, loop.name}.issuperset(whole.variables):
+            return ()
+        return _hull(above, names, tuple(parts), whole)
 
     def _check(self, before: Nest, after: Nest, masks: Masks, around: Sequence[For], loop: For, limits: tuple[Affine, ...]) -> None:
         """Raise :class:`ProducerConsumerError` if what these limits of the loop leave out is missed."""
@@ -114,15 +121,30 @@ def _reached(above: tuple[Same[For], ...], names: tuple[str, ...], part: Same[is
 
 
 @lru_cache(KEPT_SETS)
-def _hull(above: tuple[Same[For], ...], names: tuple[str, ...], parts: tuple[Same[isl.Set], ...]) -> tuple[Affine, ...]:
-    """Conditions on the last of these loops that hold in all of these of its iterations, and in its first ones."""
+def _hull(above: tuple[Same[For], ...], names: tuple[str, ...], parts: tuple[Same[isl.Set], ...], whole: Affine) -> tuple[Affine, ...]:
+    """Conditions on the last of these loops that hold in all of these of its iterations, and in its first ones.
+
+    ``whole`` is the variable of which it, and maybe loops over blocks around it, are parts: what ends the variable is one condition, where
+    iterations of a block end in each block otherwise.
+    """
     name, everything = above[-1].value.name, _everything(above, names)
     first = everything & integer_set([*names, name], equal(Affine.variable(name), 0))
-    live = reduce(or_, [part.value for part in parts], first)
-    box = everything.polyhedral_hull()
-    hull = live.coalesce().remove_divs().simple_hull().align_params(box.get_space())  # neither need know every symbol of the other
-    hull = hull.gist(box.align_params(hull.get_space()))
-    return tuple(limit for limit in conditions_of(hull) if name in limit.variables)
+    kept = [other for other in names if other not in whole.variables]
+    first, box, *live = [_of_whole(part, kept, name, whole) for part in (first, everything, *(part.value for part in parts))]
+    box = box.polyhedral_hull()
+    hull = reduce(or_, live, first).coalesce().remove_divs().simple_hull().align_params(box.get_space())
+    hull = hull.gist(box.align_params(hull.get_space()))  # neither need know every symbol of the other
+    return tuple(limit.substituted({name: whole}) for limit in conditions_of(hull) if name in limit.variables)
+
+
+def _of_whole(part: isl.Set, kept: Sequence[str], name: str, whole: Affine) -> isl.Set:
+    """Iterations of loops as values of those that are kept and of a variable, under a loop's name."""
+    if whole.terms == Affine.variable(name).terms:
+        return part
+    found = part.apply(integer_map(part.get_var_names(isl.dim_type.set), [*map(Affine.variable, kept), whole]))
+    for position, own in enumerate((*kept, name)):
+        found = found.set_dim_name(isl.dim_type.set, position, own)
+    return found
 
 
 @lru_cache(KEPT_SETS)
