@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator
 
 from ..cascades.names import whole_of
@@ -84,10 +83,10 @@ def followed(step: Step, added: Collection[LoopRef]) -> Iterator[Step]:
     for name in dict.fromkeys(ref.einsum for ref in added):
         einsum = whole_of(name)
         if isinstance(step, Bind) and level_of(step.axis) == "local" and step.loop.einsum == einsum:
-            loop = dataclasses.replace(step.loop, einsum=name)
+            loop = step.loop._replace(einsum=name)
             if loop in added:
                 yield Bind(loop, step.axis)
         elif isinstance(step, Fuse) and step.outer.einsum == einsum:
-            outer, inner = (dataclasses.replace(ref, einsum=name) for ref in (step.outer, step.inner))
+            outer, inner = (ref._replace(einsum=name) for ref in (step.outer, step.inner))
             if outer in added and inner in added:
                 yield Fuse(outer, inner)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
@@ -33,7 +33,7 @@ from ..schedule.steps.rolling_steps import RollingUpdate
 from ..schedule.steps.tile_steps import CacheRead, CacheWrite, ComputeAt
 from ..schedule.steps.vector_steps import Vectorize
 from ..schedule.target import ANY_DEVICE, DeviceLimits, Target
-from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements, walk
+from ..schedule.tree.nest import For, LoopRef, Nest, NestItem, statements
 from ..schedule.tree.sizes import check_limits
 from .binding import Bindings, followed
 from .branch import EinsumBranch, accesses_of, aliased, check_order, parts_of, paths_of, stored_axes
@@ -108,10 +108,11 @@ class _Steps:
     def add_apart(self, steps: Sequence[tuple[str, Step]]) -> None:
         """Apply steps on Einsums that share no loop yet, each to its Einsum's own nodes: a step takes as long as its nest is large."""
         whole = self.nest
-        order = dict.fromkeys(_einsum_of(node) for node in whole.body)
-        own = {einsum: tuple(step for name, step in steps if name == einsum) for einsum in order}
-        body = tuple(node for einsum in order for node in _cut(Same(whole), einsum, own[einsum]))
-        names = [node.name for node in walk(body) if isinstance(node, For)]
+        own = _own_nodes(Same(whole))
+        for einsum, step in steps:
+            own[einsum] = _cut(Same(whole), own[einsum], step)
+        body = tuple([node for nodes in own.values() for node in nodes.value])
+        names = [loop.name for node in body if isinstance(node, For) for loop in node.loops]
         if len(set(names)) < len(names):
             # A part of a loop of ``E`` is called as a loop of ``E_1``: names are chosen in sight of all others.
             self.add([step for _, step in steps])
@@ -127,13 +128,23 @@ def _einsum_of(node: NestItem) -> str:
     return einsum
 
 
+def _own_nodes(whole: Same[Nest]) -> dict[str, Same[tuple[NestItem, ...]]]:
+    """Einsum -> its own nodes, in the order of the text."""
+    return dict(_nodes(whole))
+
+
+@lru_cache(KEPT_WORKLOADS)
+def _nodes(whole: Same[Nest]) -> Mapping[str, Same[tuple[NestItem, ...]]]:
+    found: dict[str, list[NestItem]] = {}
+    for node in whole.value.body:
+        found.setdefault(_einsum_of(node), []).append(node)
+    return {einsum: Same(tuple(nodes)) for einsum, nodes in found.items()}
+
+
 @lru_cache(CUTS)
-def _cut(whole: Same[Nest], einsum: str, steps: tuple[Step, ...]) -> tuple[NestItem, ...]:
-    """An Einsum's own nodes after steps on it alone; what the first of them lead to is kept as well."""
-    if not steps:
-        return tuple(node for node in whole.value.body if _einsum_of(node) == einsum)
-    *first, last = steps
-    return last.apply(whole.value.replace(body=_cut(whole, einsum, tuple(first)))).body
+def _cut(whole: Same[Nest], own: Same[tuple[NestItem, ...]], step: Step) -> Same[tuple[NestItem, ...]]:
+    """An Einsum's own nodes after a further step on it alone; one object for all mappings whose first steps are the same."""
+    return Same(step.apply(whole.value.replace(body=own.value)).body)
 
 
 class Lowering:

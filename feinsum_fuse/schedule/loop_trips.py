@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..formats.affine import Affine
+from .statement import Place
 from .tree.nest import For
 
 _Figure = TypeVar("_Figure")
@@ -38,6 +39,18 @@ def average_trips(loop: For, above: Sequence[For]) -> float:
 
 _AVERAGES: dict[tuple[int, ...], tuple[tuple[For, ...], float]] = {}
 """Loops by their identity, which are kept for it -> iterations of the first inside the others: each term of the model asks for the same."""
+
+
+def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> float:
+    """What these loops touch of a place on average, over what they touch in the first iteration of those ``above``: of 542 columns in
+    tiles of 512 the last tile has 30.
+    """
+    cut = [(depth, loop) for depth, loop in enumerate(loops) if loop.limits and loop.name in place.loops]
+    outside, part = {loop.name for loop in above} if cut else (), 1.0
+    for depth, loop in cut:
+        if not loop.limiting.isdisjoint(outside):
+            part *= average_trips(loop, (*above, *loops[:depth])) / max(1.0, average_trips(loop, loops[:depth]))
+    return min(1.0, part)
 
 
 def trips(loop: For, above: Sequence[For]) -> tuple[int, ...]:

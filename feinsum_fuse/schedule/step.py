@@ -97,7 +97,7 @@ class Step(ABC):
 
 
 def _text(value: object) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, LoopRef):
         return f"[{', '.join(map(_text, value))}]"
     return f"{value!s:.80}" if isinstance(value, str | int | LoopRef | None) else described(value)
 

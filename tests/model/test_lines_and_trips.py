@@ -22,7 +22,7 @@ from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, in_registers, split
 from feinsum_fuse.model.kernel.kernel_time import floor_lines, kernel_time, nest_time, seconds_a_line, streamed_lines
-from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, crowding, touched
+from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, touched
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.loop_trips import average_trips
 from feinsum_fuse.schedule.target import ANY_DEVICE
@@ -107,9 +107,9 @@ def test_lines_of_rows_that_meet_in_few_sets_come_one_after_another() -> None:
 def test_rows_a_page_apart_meet_in_one_set() -> None:
     machine = _machine()
     ways = machine.levels[0].size / 4096
-    assert crowding(machine, [(2048, 1000)]) == 1 and crowding(machine, [(4096, 1000)]) == 2 and crowding(machine, [(4096 * 3, 1000)]) == 2
-    assert crowding(machine, [(4096, int(ways))]) == 0, "a set has room for them"
-    assert crowding(machine, [(4096 + 64, 1000)]) == crowding(machine, [(4000, 1000)]) == crowding(machine, []) == 0
+    assert machine.crowding([(2048, 1000)]) == 1 and machine.crowding([(4096, 1000)]) == 2 and machine.crowding([(4096 * 3, 1000)]) == 2
+    assert machine.crowding([(4096, int(ways))]) == 0, "a set has room for them"
+    assert machine.crowding([(4096 + 64, 1000)]) == machine.crowding([(4000, 1000)]) == machine.crowding([]) == 0
 
 
 @pytest.mark.parametrize("seed", range(6))

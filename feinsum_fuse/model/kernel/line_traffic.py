@@ -17,15 +17,16 @@ from constantdict import constantdict
 
 from ...formats.affine import Affine
 from ...number_types import bytes_of
-from ...schedule.loop_trips import average_trips
+from ...schedule.loop_trips import average_trips, part_of_whole
 from ...schedule.statement import Place
 from ...schedule.tree.nest import For, Nest, NestItem, statements
-from ..processor import COLUMN_BYTES, CROWDED_SETS, MANY_RUNS
+from ..processor import CROWDED_SETS, MANY_RUNS
 from .basic_blocks import is_written_out, moves, shape, stored, strides
 from .machine import Machine, MemoryLevel
 
 UNKNOWN_SIZE = 1 << 60
 """Elements along an axis whose size is not known."""
+_new = tuple.__new__  # as for affine expressions
 
 
 class _Visited(NamedTuple):
@@ -43,7 +44,8 @@ class _Visited(NamedTuple):
 
     def part(self, of: Mapping[str, float]) -> _Visited:
         """The same with so much of each array that is left to be fetched there."""
-        return self._replace(parts={name: self.parts.get(name, 1.0) * part for name, part in of.items()})
+        parts = {name: self.parts.get(name, 1.0) * part for name, part in of.items()}
+        return _Visited(self.above, self.times, self.crowds, self.copies, parts)
 
 
 class TouchedRegion(NamedTuple):
@@ -87,7 +89,7 @@ class Span(NamedTuple):
                 pieces, apart = times + 1, factor
             else:
                 pieces *= times + 1
-        return cls(piece, pieces, apart) if piece + (pieces - 1) * apart <= size else cls(min(size, piece * pieces))
+        return _new(cls, (piece, pieces, apart) if piece + (pieces - 1) * apart <= size else (min(size, piece * pieces), 1, 0))
 
     def joined(self, other: Span) -> Span:
         """What both touch together, of one place."""
@@ -152,11 +154,14 @@ class LineTraffic:
     found: dict[int, list[Fetched]] = field(default_factory=dict)
     known: dict[tuple[float, tuple[int, ...]], dict[str, TouchedRegion]] = field(default_factory=dict)
     """The regions that were asked for, for bodies by their nodes: each cache asks for the same ones."""
+    gone: dict[tuple[int, float], dict[str, float]] = field(default_factory=dict)
+    """What a cache of some capacity does not keep of such regions, which stay the objects that they are."""
     rows: dict[tuple[int, ...], dict[str, list[_Rows]]] = field(default_factory=dict)
     """What of each array these are, whichever cache asks."""
     windows: dict[tuple[int | None, ...], _Window] = field(default_factory=dict)
     """A place, and the further iterations of each loop that moves it -> what is touched there."""
     walks: dict[tuple[int, tuple[int, ...], bool], Walk] = field(default_factory=dict)
+    wholes: dict[tuple[int, int, tuple[int, ...]], float] = field(default_factory=dict)
     axes: dict[int, tuple[str, tuple[Affine, ...], tuple[int, ...]]] = field(default_factory=dict)
     layouts: dict[str, tuple[int, tuple[int | None, ...], tuple[int, ...]]] = field(default_factory=dict)
     near: dict[tuple[str, bool, tuple[int, ...], tuple[int, ...]], dict[int, list[Fetched]]] = field(default_factory=dict)
@@ -253,6 +258,12 @@ class LineTraffic:
         """
         if not capacity:
             return dict.fromkeys(regions, 1.0)
+        key = id(regions), capacity
+        if key not in self.gone:
+            self.gone[key] = self._lost_of(regions, capacity)
+        return self.gone[key]
+
+    def _lost_of(self, regions: dict[str, TouchedRegion], capacity: float) -> dict[str, float]:
         beyond, line = self.machine.figure("times_lost"), self.machine.line
         lines = {name: min(region.claimed, region.lines * line) for name, region in regions.items()}
         every = sum(lines.values())
@@ -260,20 +271,21 @@ class LineTraffic:
         return {name: min(1.0, max(0.0, claimed / capacity - 1) / (beyond - 1)) for name, claimed in claims.items()}
 
     def _charge(self, body: tuple[NestItem, ...], regions: dict[str, TouchedRegion], at: _Visited) -> None:
-        rest = dict(regions)
-        for loops, statement in statements(body):
-            if not rest:
-                break
+        parts = at.parts
+        rest = {name: region for name, region in regions.items() if parts.get(name, 1.0)}  # often nothing: all is kept, or all is lost
+        for loops, statement in statements(body) if rest else ():
             for place in (*statement.operands, statement.target):
                 name = self._name(place.source)
                 region = rest.pop(name, None)
-                if region is not None and (part_left := at.parts.get(name, 1.0)):
+                if region is not None:
                     # Copies of a statement touch what none of their loops moves once.
-                    times = at.times * part_left * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
-                    times *= part_of_whole(place, loops, at.above)
+                    times = at.times * parts.get(name, 1.0) * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
+                    times *= self._part_of_whole(place, loops, at.above)
                     walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
                     part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
                     self.found.setdefault(id(statement), []).append(part)
+            if not rest:
+                break
 
     def _walk(self, place: Place, loops: tuple[For, ...]) -> Walk:
         """How its lines are gone to, looked at once for caches that are asked alike."""
@@ -282,8 +294,17 @@ class LineTraffic:
             self.walks[key] = walk(self.nest, self.machine, place, loops, far=self.is_last)
         return self.walks[key]
 
+    def _part_of_whole(self, place: Place, loops: tuple[For, ...], above: tuple[For, ...]) -> float:
+        """The same for all caches."""
+        if not any(loop.limits for loop in loops):
+            return 1.0
+        key = id(place), len(above), tuple(map(id, (*above, *loops)))
+        if key not in self.wholes:
+            self.wholes[key] = part_of_whole(place, loops, above)
+        return self.wholes[key]
+
     def _claimed(self, regions: dict[str, TouchedRegion]) -> float:
-        return sum(region.claimed for region in regions.values())
+        return sum([region.claimed for region in regions.values()])
 
     def _name(self, source: str) -> str:
         """One name for all ways to read a tensor."""
@@ -409,7 +430,7 @@ class LineTraffic:
             crowd = CROWDED_SETS / reach if few and math.isfinite(self.ways) and reach < sets else 0.0
             if crowd >= 1:  # taken in turns, each line is gone before its turn comes again
                 claimed = max(claimed, self.ways * sets * line * self.machine.figure("times_lost"))
-        return TouchedRegion(found.source, found.lines, found.run, claimed, found.written, crowd)
+        return _new(TouchedRegion, (found.source, found.lines, found.run, claimed, found.written, crowd))
 
 
 def _part_of(found: dict[int, list[Fetched]], lost: float) -> dict[int, list[Fetched]]:
@@ -417,18 +438,6 @@ def _part_of(found: dict[int, list[Fetched]], lost: float) -> dict[int, list[Fet
     if lost == 1:
         return found
     return {at: [Fetched(f.lines * lost, f.run, f.written, f.walk, f.crowd) for f in parts] for at, parts in found.items()}
-
-
-def part_of_whole(place: Place, loops: Sequence[For], above: Sequence[For]) -> float:
-    """What these loops touch of a place on average, over what they touch in the first iteration of those ``above``: of 542 columns in
-    tiles of 512 the last tile has 30.
-    """
-    cut = [(depth, loop) for depth, loop in enumerate(loops) if loop.limits and loop.name in place.loops]
-    outside, part = {loop.name for loop in above} if cut else (), 1.0
-    for depth, loop in cut:
-        if not loop.limiting.isdisjoint(outside):
-            part *= average_trips(loop, (*above, *loops[:depth])) / max(1.0, average_trips(loop, loops[:depth]))
-    return min(1.0, part)
 
 
 def touched(run: float, line: int, apart: int) -> float:
@@ -455,7 +464,7 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
     steps = moves(nest, place) or {}
 
     def seen(part: float) -> Walk:
-        return Walk(part, crowding(machine, rows) * line / max(piece, line))
+        return Walk(part, machine.crowding(rows) * line / max(piece, line))
 
     def surprising() -> float:
         """The part of the lines of a run that nobody foresees: the first one, of a short run from main memory all."""
@@ -465,13 +474,14 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
         step = abs(steps.get(loop.name, 0)) * width
         if not step or loop.extent == 1:
             continue
-        if is_written_out(nest, loop):
+        written_out = is_written_out(nest, loop)
+        if written_out:
             beside.append((step, loop.extent or 1))
         while near := [one for one in beside if one[0] <= run]:
             run += sum(apart * (count - 1) for apart, count in near)
             beside = [one for one in beside if one not in near]
         piece = piece if rows else run
-        if is_written_out(nest, loop):
+        if written_out:
             continue
         if step <= run or (step < machine.figure("far_bytes") and not is_walked):
             if streams > followed:
@@ -485,16 +495,3 @@ def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, fa
             streams *= loop.extent or 1
             rows.append((step, loop.extent or 1))
     return seen(surprising() if streams > followed else 0.0)
-
-
-def crowding(machine: Machine, rows: Sequence[tuple[int, int]]) -> float:
-    """The sets of the first cache in which the lines of a calibration's columns meet over those in which lines of rows do, whose distances
-    and numbers are given; less where the sets have room for some of them, 0 where for all."""
-    if not rows or machine.levels[0].shared:
-        return 0.0
-    way = int(machine.figure("line_bytes") * machine.figure("first_cache_sets"))
-    common = math.gcd(way, *(distance for distance, _ in rows))
-    if common <= machine.figure("line_bytes"):
-        return 0.0
-    beyond = math.prod(count for _, count in rows) * common / machine.levels[0].size - 1
-    return common / COLUMN_BYTES * min(1.0, max(0.0, beyond))

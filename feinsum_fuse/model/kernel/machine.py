@@ -6,7 +6,7 @@ What the calibration did not measure is assumed (:mod:`~feinsum_fuse.model.proce
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -22,6 +22,7 @@ from ..processor import (
     ASSUMED_LOST,
     BOTH_TURNS,
     CALL_CYCLES,
+    COLUMN_BYTES,
     DIVISION,
     DIVISION_CYCLES,
     EXP_DIVIDED,
@@ -212,6 +213,18 @@ class Machine:
     def group_parts(self) -> tuple[int, int]:
         """Groups that a thread is handed at once, in so many for each thread: while few are left, and while many are."""
         return int(self.figure("least_groups_at_once")), int(self.figure("most_groups_at_once"))
+
+    def crowding(self, rows: Sequence[tuple[int, int]]) -> float:
+        """The sets of the first cache in which the lines of a calibration's columns meet over those in which lines of rows do, whose
+        distances and numbers are given; less where the sets have room for some of them, 0 where for all."""
+        if not rows or self.levels[0].shared:
+            return 0.0
+        way = int(self.figure("line_bytes") * self.figure("first_cache_sets"))
+        common = math.gcd(way, *(distance for distance, _ in rows))
+        if common <= self.figure("line_bytes"):
+            return 0.0
+        beyond = math.prod(count for _, count in rows) * common / self.levels[0].size - 1
+        return common / COLUMN_BYTES * min(1.0, max(0.0, beyond))
 
     def function(self, name: str, lanes: int) -> float:
         """Seconds of one call, on a vector, on one of half as many lanes or fewer, or on a scalar.

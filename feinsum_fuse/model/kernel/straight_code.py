@@ -465,8 +465,8 @@ class Straight:
     @kept_property
     def _around(self) -> float:
         """Seconds of one entry if a loop around this one adds to the same places of memory again."""
-        outside = self.block.above[:-1] if self.block.is_loop else self.block.above
-        between, longest = 1.0, 0.0
+        above = self.block.above if any(line.statement.reduce is not None for line in self.block.lines) else ()
+        outside, between, longest = above[:-1] if self.block.is_loop else above, 1.0, 0.0
         for depth, loop in reversed(list(enumerate(outside))):
             for line in self._reducing(loop):
                 if line.statement.target.source not in self.registers and not self._is_promoted(line):

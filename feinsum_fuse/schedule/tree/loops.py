@@ -20,13 +20,22 @@ FULLY_UNROLLED = 64
 
 def find(nest: Nest, ref: LoopRef, step: Step) -> For:
     """The loop that is this part of a rank variable; :class:`UnknownLoopError` if there is none."""
-    for loop in nest.each_loop():
-        if ref in loop.refs:
-            return loop
+    if (found := _with_ref(nest.body, ref)) is not None:
+        return found
     names = [str(r) for loop in nest.all_loops for r in loop.refs]
     close = get_close_matches(str(ref), names, n=1)
     hint = f"Did you mean {close[0]}?" if close else f"The loops are {', '.join(names)}."
     raise UnknownLoopError(f"{step}: there is no loop {ref}", hint=hint)
+
+
+def _with_ref(body: tuple[NestItem, ...], ref: LoopRef) -> For | None:
+    for node in body:
+        if isinstance(node, For):
+            if ref in node.refs:
+                return node
+            if (found := _with_ref(node.body, ref)) is not None:
+                return found
+    return None
 
 
 def enclosing(nest: Nest, loop: For) -> tuple[For, ...]:
@@ -45,7 +54,8 @@ def _enclosing(body: tuple[NestItem, ...], loop: For) -> tuple[For, ...]:
 
 def check_alone(nest: Nest, loop: For, step: Step) -> None:
     """Raise :class:`NestOrderError` if a loop runs as one with the loop around it or inside it."""
-    if loop.fused or any(other.fused and other.body == (loop,) for other in nest.all_loops):
+    around = enclosing(nest, loop)[:-1]
+    if loop.fused or (around and around[-1].fused and len(around[-1].body) == 1):
         raise NestOrderError(f"{step}: {loop.refs[0]} is fused with another loop", hint="Fuse loops once they are cut and ordered.")
 
 
@@ -159,12 +169,10 @@ def _interval(
 ) -> tuple[int | None, int | None]:
     """The same of an expression by its terms: most candidates of a search ask for thousands of sums that nobody keeps."""
     low, high = _box(terms, constant, extents)
-    if limits == 0:
-        return low, high
     for limit, coefficients in known:
         for name, factor in terms.items():
             own = coefficients.get(name, 0)
-            if not factor or not own or factor % own:
+            if not own or not factor or factor % own:
                 continue
             times = factor // own
             rest = dict(terms)
@@ -174,7 +182,8 @@ def _interval(
                 else:
                     rest.pop(other, None)
             # What is left after cancelling: an upper bound if the limit was added, a lower one if it was subtracted.
-            least, most = _interval(rest, constant - times * limit.constant, extents, known, limits - 1)
+            moved_by = constant - times * limit.constant
+            least, most = _interval(rest, moved_by, extents, known, limits - 1) if limits > 1 else _box(rest, moved_by, extents)
             if times < 0 and most is not None:
                 high = most if high is None else min(high, most)
             elif times > 0 and least is not None:

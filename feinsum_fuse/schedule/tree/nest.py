@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from constantdict import constantdict
 from pydantic_core import CoreSchema, core_schema
@@ -24,25 +25,15 @@ from ..kept_property import kept_property
 from ..statement import Statement
 
 
-@dataclass(frozen=True, order=True, init=False)
-class LoopRef:
-    """A loop by what it is: a part of a rank variable of an Einsum. Each split appends ``0`` (outer) or ``1`` (inner) to the path."""
+class LoopRef(NamedTuple):
+    """A loop by what it is: a part of a rank variable of an Einsum. Each split appends ``0`` (outer) or ``1`` (inner) to the path.
+
+    A tuple, as affine expressions are: a search compares a thousand for each candidate, and hashes them with the steps that name them.
+    """
 
     einsum: str
     variable: str
     path: str = ""
-
-    def __init__(self, einsum: str, variable: str, path: str = "") -> None:
-        # Written out, as for loops below.
-        own = self.__dict__
-        own["einsum"], own["variable"], own["path"] = einsum, variable, path
-
-    def __eq__(self, other: object) -> bool:
-        # Written out, as for loops: a search compares a thousand for each candidate. Most differ in their path.
-        return isinstance(other, LoopRef) and self.path == other.path and self.variable == other.variable and self.einsum == other.einsum
-
-    def __hash__(self) -> int:
-        return hash((self.einsum, self.variable, self.path))
 
     @property
     def outer(self) -> LoopRef:
@@ -154,12 +145,12 @@ class For:
     @kept_property
     def touched(self) -> frozenset[str]:
         """The arrays, tiles and rules that statements below write or read; most steps look at one of them, and leave other loops alone."""
-        return frozenset().union(*[node.touched if isinstance(node, For) else node.sources for node in self.body])
+        return _union([node.touched if isinstance(node, For) else node.sources for node in self.body])
 
     @kept_property
     def computing(self) -> frozenset[str]:
         """The Einsums that statements below compute, or combine partial results of."""
-        return frozenset().union(*[node.computing for node in self.body])
+        return _union([node.computing for node in self.body])
 
     @kept_property
     def limiting(self) -> frozenset[str]:
@@ -180,6 +171,11 @@ class For:
         if body is self.body and limits == self.limits:
             return self
         return For(self.name, self.extent, body, limits, self.refs, self.binding, self.fused, self.is_block, self.intrinsic)
+
+
+def _union(sets: list[frozenset[str]]) -> frozenset[str]:
+    """All of them together; most loops have one node in them, and what is known of it is known of them."""
+    return sets[0] if len(sets) == 1 else frozenset().union(*sets)
 
 
 _LOOP_PARTS = tuple(part.name for part in dataclasses.fields(For))
@@ -298,14 +294,9 @@ class Nest:
     @kept_property
     def all_loops(self) -> tuple[For, ...]:
         """The loops in the order of the text; those over work-items may stand in several places under one name."""
-        return tuple(self.each_loop())
-
-    def each_loop(self) -> Iterator[For]:
-        """The same one by one: most that look for a loop soon find it."""
-        for node in self.body:
-            if isinstance(node, For):
-                yield node
-                yield from node.inner_loops
+        found: list[For] = []
+        _collect_loops(self.body, found)
+        return tuple(found)
 
     @kept_property
     def points(self) -> tuple[PlacedStatement, ...]:
@@ -332,11 +323,16 @@ class Nest:
         own = self.__dict__
         return {name: own[name] for name in _NEST_PARTS}
 
+    @kept_property
+    def names(self) -> frozenset[str]:
+        """What loops are called, and what several run as."""
+        return frozenset([name for loop in self.all_loops for name in (loop.name, loop.fused)])
+
     def fresh(self, wish: str, between: str = "_") -> str:
         """An identifier that no loop, tile or source has; ``between``: what stands before its number, if it needs one."""
-        wish = identifier(wish)
+        wish, taken = identifier(wish), self.names
         name, number = wish, 0 if between else 1
-        while name in self.tiles or name in self.sources or any(loop.name == name or loop.fused == name for loop in self.all_loops):
+        while name in taken or name in self.tiles or name in self.sources:
             number += 1
             name = f"{wish}{between}{number}"
         return name
@@ -384,6 +380,13 @@ def _collect(body: tuple[NestItem, ...], above: tuple[For, ...], found: list[Pla
             found += [((*around, *loops), statement) for loops, statement in node.inner_points]
         else:
             found.append((above, node))
+
+
+def _collect_loops(body: tuple[NestItem, ...], found: list[For]) -> None:
+    for node in body:
+        if isinstance(node, For):
+            found.append(node)
+            _collect_loops(node.body, found)
 
 
 def rebuilt(
