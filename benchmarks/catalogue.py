@@ -27,7 +27,7 @@ from typing import Any
 import pyopencl as cl
 
 import feinsum_fuse as ff
-from benchmarks.suite.__main__ import least_seconds, peers
+from benchmarks.suite.__main__ import floors, peers
 from benchmarks.suite.cases import CASES, Case
 from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.device.catalogue import DeviceInfo, find_device
@@ -162,7 +162,7 @@ def timed(entry: Entry, device: cl.Device, data: Mapping[str, Any], wanted: str)
     found = {label: one.median for label, one in zip([*texts, *hosts], times, strict=True)}
     medians = {name: found[program.executable.source_hash] for name, program in programs.items()} | {name: found[name] for name in hosts}
     interference = max(one.interference or 0.0 for one in times)
-    return {"floor_s": least_seconds(cascade, device), "times_s": medians, "interference": interference}
+    return {"floor_s": floors(cascade, device)[0], "times_s": medians, "interference": interference}
 
 
 def done(entry: Entry, data: dict[str, Any], device: cl.Device, options: argparse.Namespace) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def main() -> None:
     if options.stage == "floors":
         for entry, file in zip(chosen, files, strict=True):
             if file.exists() and "error" not in (data := json.loads(file.read_text())):
-                file.write_text(json.dumps({**data, "floor_s": least_seconds(entry.cascade(), device)}, indent=1) + "\n")
+                file.write_text(json.dumps({**data, "floor_s": floors(entry.cascade(), device)[0]}, indent=1) + "\n")
     print(report([file for file in files if file.exists()]))
 
 

@@ -131,11 +131,13 @@ def start_of(device: cl.Device, seconds: float) -> float:
     return waking + starting_seconds(machine.arch, 1, machine.cores, seconds + waking)
 
 
-def least_seconds(cascade: Cascade, device: cl.Device, *, lossy: bool = False) -> float:
-    """The floor under all rewritings of the cascade, by the device's calibration; ``lossy``: with what its cache loses between runs."""
+def floors(cascade: Cascade, device: cl.Device) -> tuple[float, float]:
+    """The floor under all rewritings of the cascade, by the device's calibration; and with what its cache loses between runs."""
     arch = known_device(device)
     assert arch.arch is not None and arch.opencl is not None  # a device's file has both
-    return min(floor_of(family.spec, lossy=lossy) for family in Space(cascade, arch.arch, arch.opencl, target(device)).families.values())
+    families = Space(cascade, arch.arch, arch.opencl, target(device)).families.values()
+    floor, lossy = (min(floor_of(family.spec, lossy=is_lossy) for family in families) for is_lossy in (False, True))
+    return floor, lossy
 
 
 def _yaml(spec: Spec) -> str:
@@ -163,9 +165,9 @@ def timed_case(case: Case, data: Mapping[str, Any], device: cl.Device, repeats: 
     found = measure_together(items, device=device, labels=[*distinct, *hosts], repeats=repeats)
     one = {m.label: {"median_s": m.median, "spread_s": m.spread, "minimum_s": m.minimum} for m in found}
     times = {name: one[text] for name, text in texts.items()} | {name: one[name] for name in hosts}
-    floor = least_seconds(cascade, device)
+    floor, lossy = floors(cascade, device)
     taken: dict[str, Any] = {"times": times, "interference": max(m.interference or 0.0 for m in found), "load": os.getloadavg()[0]}
-    taken |= {"floor_s": floor, "lossy_floor_s": least_seconds(cascade, device, lossy=True)}
+    taken |= {"floor_s": floor, "lossy_floor_s": lossy}
     earlier = [*data.get("earlier", []), {name: data[name] for name in taken if name in data}] if "times" in data else []
     return taken | {"earlier": earlier, "start_s": start_of(device, floor)}
 

@@ -20,7 +20,7 @@ from ..errors import DeviceError
 from ..field_types import Count, Word
 from ..schedule import target as targets
 from ..schedule.target import ANY_GPU, DeviceLimits, Quirks, Target
-from .calibration.caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, own_caches, shared_cache
+from .calibration.caches import FAR_LINE_COST, LAST_CACHE, LOAD_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, own_caches, shared_cache
 from .device_names import DeviceNames, hint, position_of
 from .runtime import runtimes
 from .runtime.host_processor import host_processor
@@ -173,6 +173,7 @@ def target(device: cl.Device) -> Target:
         page_bytes=mmap.PAGESIZE,
         pages_ahead=0 if is_gpu else PAGES_AHEAD.get(device.platform.name.strip(), 0),
         units=units_of(device),
+        load_cost=known.get(LOAD_COST, Target.load_cost),
         far_line_cost=known.get(FAR_LINE_COST, Target.far_line_cost),
         own_line_cost=known.get(OWN_LINE_COST, Target.own_line_cost * Target.vector_bytes / max(1, vectors.size)),
         own_line_loss=known.get(OWN_LINE_LOSS, Target.own_line_loss),
@@ -197,7 +198,7 @@ def _last_cache(device: cl.Device, known: Mapping[str, float]) -> int:
 def _calibrated(device: cl.Device) -> dict[str, float]:
     """What targets take of the device file, looked up in its text, since a target is asked for where no reader of YAML is loaded."""
     with suppress(OSError, ValueError):
-        names = "|".join((LAST_CACHE, FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE))
+        names = "|".join((LAST_CACHE, LOAD_COST, FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE))
         figures = re.findall(rf"^ +({names}): ([0-9][0-9.e+-]*)$", default_file(device).read_text(), re.MULTILINE)
         return {name: float(figure) for name, figure in figures}
     return {}

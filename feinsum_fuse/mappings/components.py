@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -134,7 +133,7 @@ def fitted(target: Target, spec: Spec) -> Target:
         vector_bytes=lane.size * np.dtype("float32").itemsize,
         vector_registers=int(known.get("vector_registers", target.vector_registers)),
         line_bytes=int(known.get("line_bytes", target.line_bytes)),
-        load_cost=_load_cost(known, lane.size) or target.load_cost,
+        load_cost=target.load_cost if (load := load_cost(spec)) is None else load,
         far_line_cost=target.far_line_cost if (far := far_line_cost(spec)) is None else far,
         own_line_cost=target.own_line_cost if (own := own_line_cost(spec)) is None else own,
         own_line_loss=target.own_line_loss if (loss := own_line_loss(spec)) is None else loss,
@@ -217,10 +216,13 @@ def sums_at_once(spec: Spec) -> float | None:
     return max(1.0, latency * rate / lane.size) if latency and rate and lane is not None else None
 
 
-def _load_cost(known: Mapping[str, float], lanes: int) -> float | None:
-    """What a load of a vector costs beside multiply-adds: half of the time of what a load and one of them take, the rest is waiting."""
+def load_cost(spec: Spec) -> float | None:
+    """What a load of a vector costs beside multiply-adds, by an architecture that was measured: half of the time of what a load and one of
+    them take, the rest is waiting."""
+    assert spec.arch is not None
+    known, lane = spec.arch.variables, Components.of(spec).lane
     loads, rate = known.get("load_seconds"), known.get(CALIBRATED)
-    return min(1.0, loads * rate / lanes / 2) if loads and rate else None
+    return min(1.0, loads * rate / lane.size / 2) if loads and rate and lane is not None else None
 
 
 def default_architecture(opencl: OpenCL | None, target: Target) -> tuple[Arch, OpenCL]:

@@ -76,12 +76,17 @@ class GroupRows:
 
     def _read_anew(self, rows: RowVariables, tile: int) -> float:
         """How many times as long groups of so many rows take with what each reads from beyond its core's own caches as without."""
-        target, around = self.plan.target, self.segment.around
-        reads = [(access.tensor, rows[einsum.name] in access.variables) for einsum in self.segment.einsums for access in einsum.operands]
-        own = {tensor for tensor, by_rows in reads if by_rows} | self.segment.written
-        sizes = [around.tensor_bytes(tensor) for tensor in {tensor for tensor, _ in reads} - own]
-        lines = sum(size for size in sizes if size > target.core_cache_bytes) / target.line_bytes
-        vectors = self.segment.points * tile / self.segment.extent(rows) / self.plan.width
+        target, segment = self.plan.target, self.segment
+        reads = [(access.tensor, einsum.name, access.variables) for einsum in segment.einsums for access in einsum.operands]
+        own = {tensor for tensor, name, variables in reads if rows[name] in variables} | segment.written
+        # A group is of one problem, and reads of what each problem has for itself no more than that one's.
+        sizes: dict[str, int] = {}
+        for tensor, name, variables in reads:
+            apart = prod(segment.extent(batch) for batch in segment.batches if batch[name] in variables)
+            sizes[tensor] = max(sizes.get(tensor, 0), segment.around.tensor_bytes(tensor) // max(1, apart))
+        lines = sum(size for tensor, size in sizes.items() if tensor not in own and size > target.core_cache_bytes) / target.line_bytes
+        alone = segment.extent(rows) * prod(map(segment.extent, segment.batches))
+        vectors = segment.points * tile / alone / self.plan.width
         return 1 + lines * target.far_line_cost / vectors
 
     def _copied(self, rows: RowVariables) -> int:

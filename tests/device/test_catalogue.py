@@ -16,6 +16,7 @@ from feinsum_fuse.device import catalogue
 from feinsum_fuse.device.calibration.caches import (
     FAR_LINE_COST,
     LAST_CACHE,
+    LOAD_COST,
     OWN_LINE_COST,
     OWN_LINE_LOSS,
     SUMS_AT_ONCE,
@@ -59,7 +60,7 @@ def test_of_the_last_cache_counts_what_a_calibration_found(tmp_path: Path, monke
     assert catalogue.target(device).last_cache_bytes == told
 
 
-@pytest.mark.parametrize("name", [FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE])
+@pytest.mark.parametrize("name", [LOAD_COST, FAR_LINE_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE])
 def test_lines_cost_what_a_calibration_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device, file = find_device(), tmp_path / "device.yaml"
     monkeypatch.setattr(catalogue, "default_file", lambda device: file)

@@ -221,6 +221,8 @@ def test_a_calibrated_architecture_says_how_long_vectors_are() -> None:
     assert near.own_line_cost == pytest.approx(64 * 8 * 1e11 / 16) != reads.own_line_cost == ANY_DEVICE.own_line_cost
     waits = measured.replace(arch=replace(measured.arch, variables=lines.set("multiply_add_latency_seconds", 6.4e-10)))
     assert fitted(ANY_DEVICE, waits).sums_at_once == pytest.approx(6.4e-10 * 1e11 / 16) != reads.sums_at_once == ANY_DEVICE.sums_at_once
+    loads = measured.replace(arch=replace(measured.arch, variables=lines.set("load_seconds", 1.12e-10)))
+    assert fitted(ANY_DEVICE, loads).load_cost == pytest.approx(1.12e-10 * 1e11 / 16 / 2) != reads.load_cost == ANY_DEVICE.load_cost
     hidden = replace(arch, variables=lines.update({"overlap_loss_MainMemory": 0.25, "overlap_loss_L2": 0.5, "overlap_loss_L1": 1.0}))
     shown = fitted(ANY_DEVICE, nominal.replace(arch=hidden, opencl=bound))
     assert shown.far_line_cost == pytest.approx(near.far_line_cost / 2), "the rest is hidden by computing"

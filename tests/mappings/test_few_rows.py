@@ -71,6 +71,15 @@ def test_groups_take_more_columns_where_each_reads_all_rows_from_afar(rows: int,
     assert groups(cascade, target) == [("B_packed+Z", "n", tile)]
 
 
+@pytest.mark.parametrize(("cache", "tile"), [(1 << 20, 64), (2 << 20, 32)], ids=["far", "near"])
+def test_groups_of_a_problem_read_what_that_one_has(cache: int, tile: int) -> None:
+    """The rows of both problems are 3.6 MB, those of one 1.8."""
+    target = replace(TARGET, core_cache_bytes=cache, far_line_cost=15.0)
+    sizes = {"B": 2, "M": 300, "N": 327, "K": 1491}
+    cascade = suited(ff.cascade("Z[b, m, n] = A[b, m, k] * B[b, k, n]", sizes=sizes), target)
+    assert groups(cascade, target) == [("Z", "n", tile)]
+
+
 @pytest.mark.parametrize("rows", [1, 2, 8])
 def test_parts_of_a_reduction_are_groups_whatever_the_rows(rows: int) -> None:
     """Rows that share the weights make no further groups of a part, which is read from end to end."""

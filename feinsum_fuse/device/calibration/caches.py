@@ -23,6 +23,8 @@ OWN_LINE_LOSS = "own_line_loss"
 """The part of that which computing does not hide."""
 SUMS_AT_ONCE = "sums_at_once"
 """Multiply-adds of vectors that begin while one is done: in the same place."""
+LOAD_COST = "load_cost"
+"""What a load of a vector costs beside multiply-adds, in multiply-adds: in the same place."""
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from ...formats.arch import DEFAULT_TOTAL_LATENCY, Action, Arch, ArchNode, Compu
 from ...formats.opencl import FanoutKind, MemoryKind, OpenCL
 from ...formats.spec import Spec
 from ...formats.workload import Workload
-from ...mappings.components import far_line_cost, own_line_cost, own_line_loss, rows_of_items, sums_at_once
+from ...mappings.components import far_line_cost, load_cost, own_line_cost, own_line_loss, rows_of_items, sums_at_once
 from ...model.processor import MANY_RUNS
 from ...progress import Hook, Stage
 from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from . import between_runs, foresight, sum_probes
-from .caches import FAR_LINE_COST, LAST_CACHE, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, Cache, caches, held_bytes, share_of
+from .caches import FAR_LINE_COST, LAST_CACHE, LOAD_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, Cache, caches, held_bytes, share_of
 from .core_probes import CHAIN_OPERATIONS, CoreBench
 from .foresight import ForesightBench
 from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
@@ -308,7 +308,7 @@ class _Session:
         if bench.group > 1:
             return found
         costs = {FAR_LINE_COST: far_line_cost(found), OWN_LINE_COST: own_line_cost(found), OWN_LINE_LOSS: own_line_loss(found)}
-        costs |= {SUMS_AT_ONCE: sums_at_once(found)}
+        costs |= {SUMS_AT_ONCE: sums_at_once(found), LOAD_COST: load_cost(found)}
         variables |= {name: _rounded(cost) for name, cost in costs.items() if cost is not None}
         return found.replace(arch=Arch(tuple(nodes), constantdict(variables)))
 
