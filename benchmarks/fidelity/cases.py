@@ -223,14 +223,15 @@ DRAWN_BY_SUBJECT_ON_ZEN_4_ONCE_MORE = (
 """Workloads AG: of kinds that are in none of the others, as nets that choose sparsely, microscopy, grains of metals, nets of decision
 trees, planets of other stars, voting, the study of oceans and fields of radiance have them, sizes drawn; judged once on both
 runtimes on a Zen 4 as that of set AE, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT: tuple[str, ...] = (
+DRAWN_BY_SUBJECT_ON_A_XEON_ONCE_MORE = (
     *("masked_retention", "transform_stage", "oriented_cells", "mapped_points"),
     *("operator_layer", "cloud_distances", "pair_energies", "word_scores"),
 )
 """Workloads AH: of kinds that are in none of the others, as nets that forget, fast transforms, detection of people, maps made by
 satellites, nets that learn operators, scanning of shapes, molecular dynamics in float64 and search for documents have them, sizes drawn;
-for both runtimes on the Xeon of sets AA and AD. Their mappings are chosen as set I's were. No interval is made of them; the next set gets
-this name."""
+judged once on both runtimes on the Xeon of sets AA and AD, looked at since. Their mappings are chosen as set I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads AI, which nobody has drawn yet: no interval is made of them, and the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -265,9 +266,10 @@ SETS = {
     "workloads of eight subjects on a Zen 4 then": DRAWN_BY_SUBJECT_ON_ZEN_4_THEN,
     "workloads of eight subjects on a Zen 3": DRAWN_BY_SUBJECT_ON_A_ZEN_3,
     "workloads of eight subjects on a Zen 4 once more": DRAWN_BY_SUBJECT_ON_ZEN_4_ONCE_MORE,
+    "workloads of eight subjects on a Xeon once more": DRAWN_BY_SUBJECT_ON_A_XEON_ONCE_MORE,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG", "AH")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG", "AH", "AI")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""
