@@ -17,9 +17,9 @@ from ..schedule.sameness import Same
 from ..schedule.target import USED_FROM_MEMORY
 from .choices import Choice, Chooser
 from .components import Plan
+from .fusing.segment import GROUP_POINTS, RowVariables, Segment
 from .group_rows import DEARER, FEWEST_A_CORE, GroupRows, numbers_of_rows, pass_across, pass_rows
 from .lanes import MOST_VECTORS, fills, is_contiguous, is_picked, lanes_of, possible_lanes
-from .segments import GROUP_POINTS, RowVariables, Segment
 
 FACTORS = (0.125, 0.25, 0.5, 2, 4)
 """Other tiles of rows, as parts of the usual one."""

@@ -17,7 +17,7 @@ from ..formats.spec import Spec
 from ..lowering.binding import Bindings
 from ..schedule.sameness import Same
 from ..schedule.target import Target
-from .segments import RowVariables, Segment
+from .fusing.segment import RowVariables, Segment
 
 CORES = 2
 """Groups that stand side by side in the default architecture. Lowering makes more groups of the loop above, for any number of cores."""

@@ -22,10 +22,11 @@ from ..schedule.target import ANY_DEVICE, Target
 from .branches import Branch
 from .choices import Choice, Chooser, Given, Noted, Rules
 from .components import ITEMS, Components, Plan
+from .fusing.runs import may_run_beside, segments
+from .fusing.segment import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, Segment
 from .grid_tiles import grid_nodes, grid_of
 from .lanes import possible_lanes
 from .own_loops import nodes_of
-from .segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, Segment, may_run_beside, segments
 
 CHOICE_KINDS = constantdict(
     {
@@ -103,7 +104,7 @@ class Family:
         """The tree that these decisions make; by default the rules'."""
         chooser = chooser or Rules()
         plan = self._plan(chooser)
-        beside = may_run_beside(self.cascade) and chooser.choose(Choice("beside", "", (True, False)))
+        beside = may_run_beside(self.cascade, self._far) and chooser.choose(Choice("beside", "", (True, False)))
         alone = self._alone(plan) if self.components.on_items else frozenset()
         if alone and not chooser.choose(Choice("alone", "", (True, False))):
             alone = frozenset()
@@ -121,16 +122,20 @@ class Family:
         found = {einsum.name: grid_of(plan, einsum) for einsum in self.cascade.einsums}
         return frozenset(name for name, grid in found.items() if grid is not None and grid.fills_units)
 
+    @property
+    def _far(self) -> float:
+        """Bytes from which on an array is gone through in memory."""
+        return inf if self.components.on_items else self.target.units * self.target.core_cache_bytes
+
     def _segments(self, budget: int, beside: bool, alone: frozenset[str]) -> list[Segment]:
         """The cascade's segments, which few decisions change: they are kept with what is found out about them."""
         key = budget, beside, alone
         if key not in self._cut:
             target = self.target
             groups, near = target.groups_of(self._widest if self.components.on_items else 1), target.nearest_cache_bytes
-            far = inf if self.components.on_items else target.units * target.core_cache_bytes
             points = GROUP_POINTS_OF_ITEMS if self.components.on_items else GROUP_POINTS
             units = 1 if self.components.on_items else target.units
-            sizes = budget, groups, near, far
+            sizes = budget, groups, near, self._far
             found = segments(
                 self.cascade,
                 self.spec.workload,

@@ -21,8 +21,8 @@ from ..cascades.terms import Access, Einsum
 from ..formats.mapping import Compute, Node, Spatial, Storage, Temporal
 from .choices import Choice, Chooser
 from .components import ITEMS, Axis, Plan
+from .fusing.segment import Segment
 from .lanes import is_contiguous
-from .segments import Segment
 
 BLOCK = 16
 """Iterations of the reduction in a block, of which work-items of two axes fetch what they need of operands that lie along it."""

@@ -14,8 +14,8 @@ from ..schedule.makespan import stretch_of
 from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .components import Plan
+from .fusing.segment import GROUP_POINTS, KERNEL_POINTS, ROW_PARTS, RowVariables, Segment
 from .lanes import MOST_VECTORS, MOVED, is_contiguous, is_read_across, lanes_of, whole_columns, whole_vectors, word_columns
-from .segments import GROUP_POINTS, KERNEL_POINTS, ROW_PARTS, RowVariables, Segment
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""

@@ -15,7 +15,7 @@ from ..schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ..schedule.kernel.operations import is_near
 from ..schedule.sameness import Same
 from ..schedule.target import USED_FROM_MEMORY, Target
-from .segments import LEAST_ROWS, RowVariables, Segment
+from .fusing.segment import LEAST_ROWS, RowVariables, Segment
 
 MOVED = 2.0
 """What it costs to move one element to where its lane wants it, in vector operations: a load and a store."""

@@ -22,10 +22,10 @@ from feinsum_fuse.formats.mapping import Spatial, Storage, Temporal
 from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.lowering import ties
 from feinsum_fuse.mappings import default_mapping as defaults
-from feinsum_fuse.mappings import segments
 from feinsum_fuse.mappings.default_mapping import default_mapping, default_space, default_spec
 from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.mappings.forms.suited import suited
+from feinsum_fuse.mappings.fusing.runs import segments
 from feinsum_fuse.schedule.steps.explicate import Explicate
 from feinsum_fuse.schedule.steps.vector_steps import Vectorize
 from feinsum_fuse.schedule.target import ANY_DEVICE, DeviceLimits, Target
@@ -250,7 +250,7 @@ def test_einsums_are_fused_over_rows_that_fit_where_the_best_ones_do_not() -> No
     for dtype in ("float32", "float64"):
         cascade = ff.cascade(lines, sizes={"X": 3, "R": 3, "E": 1 << 15, "I": 35, "J": 35}, dtypes=dict.fromkeys("GSU", dtype))
         spec = default_spec(cascade)
-        (segment,) = segments.segments(cascade, spec.workload, 1 << 17, 8, 1 << 15, beside=False)
+        (segment,) = segments(cascade, spec.workload, 1 << 17, 8, 1 << 15, beside=False)
         assert segment.names == ("T", "D")
         assert [rows["T"] for rows in segment.rows if segment.fits(rows, 1 << 17)] == ["e"]
 
@@ -332,11 +332,22 @@ def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_add
     """Faces are problems of their own, which the second Einsum adds up; along elements a group has its part of both operands, in rows."""
     scaled = ["T[e, f, j] = G[f, e] * U[f, e, j]", "D[e, i] = L[f, i, j] * T[e, f, j]"]
     faces = ff.cascade(scaled, sizes={"F": 4, "E": 20000, "I": 35, "J": 15})
-    assert [s.names for s in segments.segments(faces, default_spec(faces).workload, 1 << 17, 32, 1 << 15, beside=False)] == [("T", "D")]
+    assert [s.names for s in segments(faces, default_spec(faces).workload, 1 << 17, 32, 1 << 15, beside=False)] == [("T", "D")]
     few = ff.cascade(scaled, sizes={"F": 4, "E": 400, "I": 35, "J": 4000})
-    assert len(list(segments.segments(few, default_spec(few).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2
+    assert len(list(segments(few, default_spec(few).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2
     columns = ff.cascade(["T[b, k] = A[b, m, k]", "y[k] = T[b, k]"], sizes={"B": 32, "M": 125, "K": 4000})
-    assert len(list(segments.segments(columns, default_spec(columns).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2  # pieces of rows
+    assert len(list(segments(columns, default_spec(columns).workload, 1 << 17, 32, 1 << 15, beside=False))) == 2  # pieces of rows
+
+
+@pytest.mark.parametrize(("points", "names"), [(4, [("C_turned",), ("P", "D", "Z")]), (35, [("P",), ("C_turned",), ("D", "Z")])])
+def test_results_are_held_back_for_what_only_a_later_einsum_chains_to_them(points: int, names: list[tuple[str, ...]]) -> None:
+    """A curl's two factors for each element went through memory, as large as all of its inputs; a copy stood between them, too."""
+    lines = ["P[x, z, r, e] = A[x, y, z] * B[y, r, e]", "C_turned[r, j, i] = C[r, i, j]", "D[z, r, e, i] = C_turned[r, j, i] * U[z, e, j]"]
+    lines += ["Z[x, e, i] = P[x, z, r, e] * D[z, r, e, i]"]
+    cascade = ff.cascade(lines, sizes={"E": 250_000, "I": points, "J": points, "R": 3, "X": 3, "Y": 3, "Z": 3})
+    copied = replace(cascade, einsums=tuple(replace(e, is_copy=e.name == "C_turned") for e in cascade.einsums))
+    found = segments(copied, default_spec(cascade).workload, 1 << 20, 32, 1 << 15, 1 << 21, beside=True)
+    assert [segment.names for segment in found] == names
 
 
 @pytest.mark.parametrize(
@@ -351,7 +362,7 @@ def test_einsums_of_which_groups_read_their_own_parts_are_fused_although_one_add
 def test_an_einsum_that_would_read_pieces_of_far_rows_is_a_kernel_of_its_own(lines: list[str], rows: int, kernels: int) -> None:
     """Columns of a large array are divided by what a small one says: a group with 64 of them would take 256 bytes of each page."""
     cascade = ff.cascade(lines, sizes={"M": rows, "N": 1500, **({"K": 16} if "k" in lines[0] else {})})
-    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 19, 32, 1 << 15, 1 << 21, beside=False)
+    found = segments(cascade, default_spec(cascade).workload, 1 << 19, 32, 1 << 15, 1 << 21, beside=False)
     assert len(list(found)) == kernels
 
 
@@ -364,10 +375,10 @@ def test_a_number_for_each_problem_leaves_them_problems_of_their_own() -> None:
         "O[h, m, f] = T[h, m, p] * V[h, P: p, f]",
     ]
     heads = Family(default_space(ff.cascade(lines, sizes={"H": 6, "M": 450, "P": 450, "E": 64, "F": 64}))).cascade
-    (segment,) = segments.segments(heads, heads.workload, 1 << 18, 32, 1 << 15, beside=False)
+    (segment,) = segments(heads, heads.workload, 1 << 18, 32, 1 << 15, beside=False)
     assert [set(rows.values()) for rows in segment.batches] == [{"h"}]
     rows = ff.cascade(["Q[b] = X[b, k] * X[b, k]", "Y[b, k] = X[b, k] * Q[b]"], sizes={"B": 64, "K": 5000})
-    (segment, *_) = segments.segments(rows, rows.workload, 1 << 18, 32, 1 << 15, beside=False)
+    (segment, *_) = segments(rows, rows.workload, 1 << 18, 32, 1 << 15, beside=False)
     assert not segment.batches  # here numbers are computed side by side
 
 
@@ -429,7 +440,7 @@ def test_copies_are_made_before_what_is_fused_with_the_einsum_behind() -> None:
     lines = ["S_turned[j, i] = S[i, j]", "T[e, i] = S_turned[j, i] * U[e, j]", "D[x, e, i] = G[x, e] * T[e, i]"]
     cascade = ff.cascade(lines, sizes={"X": 3, "E": 4000, "I": 20, "J": 20})
     cascade = replace(cascade, einsums=(replace(cascade.einsums[0], is_copy=True), *cascade.einsums[1:]))
-    found = segments.segments(cascade, default_spec(cascade).workload, 1 << 17, 32, 1 << 15, beside=False)
+    found = segments(cascade, default_spec(cascade).workload, 1 << 17, 32, 1 << 15, beside=False)
     assert [segment.names for segment in found] == [("S_turned",), ("T", "D")]
 
 

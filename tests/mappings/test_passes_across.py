@@ -10,8 +10,8 @@ import feinsum_fuse as ff
 from feinsum_fuse.formats.mapping import Storage, Temporal
 from feinsum_fuse.mappings.default_mapping import default_spec
 from feinsum_fuse.mappings.forms.suited import suited
+from feinsum_fuse.mappings.fusing.segment import Segment, Surroundings
 from feinsum_fuse.mappings.group_rows import pass_across
-from feinsum_fuse.mappings.segments import Segment, Surroundings
 from feinsum_fuse.schedule.target import ANY_DEVICE
 
 WEIGHTED = [

@@ -11,8 +11,8 @@ from ...cascades.rewriting.packing import Pack
 from ...cascades.terms import Einsum
 from ...errors import CascadeError
 from ...schedule.target import ANY_DEVICE, Target
+from ..fusing.segment import GROUP_POINTS
 from ..lanes import MOVED, copying, cost_of_copies, elements_of, is_contiguous, lanes_for_each, reduced_in_order
-from ..segments import GROUP_POINTS
 from .suited import COPIED, SAVED, stands_alone
 
 

@@ -20,8 +20,8 @@ from ...cascades.terms import Access, Einsum
 from ...formats.language.functions import FUNCTIONS
 from ...schedule.target import Target
 from ..components import items_of
+from ..fusing.segment import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 from ..lanes import elements_of, is_contiguous, is_read_across
-from ..segments import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, LEAST_ROWS
 
 SAVED_TRAFFIC = 4
 """How many times less a split must read and write: it is a second kernel, and the results of the parts are written and read again."""

@@ -30,6 +30,7 @@ from ...errors import CascadeError
 from ...lowering.branch import runs_over_variables
 from ...schedule.intrinsics.intrinsic import DOT_PRODUCT
 from ...schedule.target import ANY_DEVICE, LEAST_GROUPS, Target
+from ..fusing.segment import GROUP_POINTS, LEAST_ROWS
 from ..lanes import (
     LEAST_VECTORS,
     MOVED,
@@ -40,7 +41,6 @@ from ..lanes import (
     kept_bytes,
     reduced_in_order,
 )
-from ..segments import GROUP_POINTS, LEAST_ROWS
 from .called_first import calls_first
 from .contracted import FEWER_OPERATIONS, contracted
 from .exact_sums import in_exact_parts, in_floats

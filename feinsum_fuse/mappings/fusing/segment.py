@@ -1,22 +1,22 @@
-"""Which Einsums run well under common loops over independent rows."""
+"""Einsums in a row, and the loops over independent rows that they can share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from math import inf, prod
+from math import prod
 
 import numpy as np
 
-from ..cascades.cascade import Cascade
-from ..cascades.rewriting.split_reduction import merges_parts
-from ..cascades.terms import Access, Einsum
-from ..formats.workload import Workload
-from ..lowering.branch import runs_over_variables
-from ..lowering.ties import extensions, touched_by
-from ..schedule.target import USED_FROM_MEMORY
+from ...cascades.cascade import Cascade
+from ...cascades.rewriting.split_reduction import merges_parts
+from ...cascades.terms import Access, Einsum
+from ...formats.workload import Workload
+from ...lowering.branch import runs_over_variables
+from ...lowering.ties import extensions, touched_by
+from ...schedule.target import USED_FROM_MEMORY
 
 RowVariables = dict[str, str]
 """Einsum -> the rank variable that a common loop runs over."""
@@ -29,18 +29,15 @@ GROUP_POINTS_OF_ITEMS = 1 << 12
 LEAST_ROWS = 16
 """Rows of a group at least, unless fewer are work enough and use nothing again; if so many rows of intermediates do not fit the budget,
 Einsums are not fused."""
-WIDE_ROWS = 4 * LEAST_ROWS
-"""Columns of a second copy's panels with which its reader has register tiles of several vectors."""
 FEW_NUMBERS = 64
 """Bytes of what rows use again that stay in registers: a cache line, or half of one."""
 ROW_PARTS = 8
 """Parts of a tile of rows by which it is made shorter; fewer rows are one group, since all groups would read what rows share."""
 KERNEL_POINTS = 16 * GROUP_POINTS
 """Points of each core that pay for a kernel: a core's copies are worth one from as many operations on (``COPIED`` of ``forms.suited``)."""
-PIECES = 4
-"""Times as many points as pay for a group's start, and as those before it, an Einsum has whose rows are written whole by its own kernel."""
-MOST_FUSED = 16
-"""Einsums of one kernel: the time to lower and to build it grows faster than their number."""
+FAR_PART = 4
+"""Results that go through memory are held back for an Einsum that only a later one chains to them, where to read them takes one part in so
+many of the time to compute both: on two cores of a Xeon a curl with 4 points takes 0.36 and 0.48 of its time, with 10 and 20 as long."""
 
 
 class Surroundings:
@@ -68,7 +65,7 @@ class Surroundings:
 
     def tensor_bytes(self, tensor: str) -> int:
         """The size of a whole tensor."""
-        return prod(self.cascade.fixed_shape(tensor)) * np.dtype(self.cascade.tensors[tensor].dtype).itemsize
+        return bytes_of(self.cascade, tensor)
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class Shared:
         reused = len(einsum.operands) > 1 and any(variable not in access.variables for access in einsum.operands)
         numbers = [a for a in einsum.operands if a.variables == (variable,) and a.tensor not in self.axes]
         others = [a for a in (*einsum.operands, einsum.output) if a not in numbers]
-        alone = self.is_batch and all(variable in a.variables and not _lies_together(a, variable) for a in others)
+        alone = self.is_batch and all(variable in a.variables and not lies_together(a, variable) for a in others)
         has_numbers = self.has_numbers or bool(numbers)
         return Shared({**self.rows, einsum.name: variable}, axes, self.extent, self.reused + reused, alone, has_numbers)
 
@@ -154,7 +151,7 @@ class Segment:
             every = {access.tensor for name, access in read if loop.rows[name] not in access.variables}
             rows = 1 if longer.points >= self.around.group_points * loop.extent else LEAST_ROWS
             enough = loop.extent >= groups * rows and sum(map(self.around.tensor_bytes, every)) <= near
-            return enough and not longer.is_problem(loop) and not _lies_together(largest, loop.rows[name])
+            return enough and not longer.is_problem(loop) and not lies_together(largest, loop.rows[name])
 
         return any(map(is_parted, longer.loops))
 
@@ -174,11 +171,26 @@ class Segment:
                 return True
         return False
 
-    def is_beside(self, einsum: Einsum) -> bool:
-        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write, or both only go through it."""
+    def is_beside(self, einsum: Einsum, far: float) -> bool:
+        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write, or both only go through it.
+
+        It need read nothing that these read where what they write would go through memory.
+        """
+        is_beside = any(read_alike(other, einsum) for other in self._meeting(einsum))
+        return is_beside or any(gone_through(other, einsum) for other in self.einsums) or self.is_far_beside(einsum, far)
+
+    def is_far_beside(self, einsum: Einsum, far: float) -> bool:
+        """Whether a later Einsum reads what this one writes, and more than ``far`` bytes that one of these writes, which to write and to
+        read would take long beside computing both.
+        """
+        meeting = [other.output.tensor for other in self._meeting(einsum) if not other.is_copy]
+        large = [prod(self.cascade.fixed_shape(tensor)) for tensor in meeting if self.around.tensor_bytes(tensor) > far]
+        return FAR_PART * USED_FROM_MEMORY * max(large, default=0) >= self.points + einsum.box_points
+
+    def _meeting(self, einsum: Einsum) -> Iterator[Einsum]:
+        """Those of the Einsums whose results a later one reads together with this one's."""
         later = self.around.readers.get(einsum.output.tensor, set())
-        meeting = (other for other in self.einsums if not later.isdisjoint(self.around.readers.get(other.output.tensor, ())))
-        return any(_read_alike(other, einsum) for other in meeting) or any(_gone_through(other, einsum) for other in self.einsums)
+        return (other for other in self.einsums if not later.isdisjoint(self.around.readers.get(other.output.tensor, ())))
 
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
@@ -244,7 +256,7 @@ class Segment:
 
     def _cut_by(self, loop: Shared) -> int:
         """How many accesses have lines along a loop."""
-        return sum(_lies_together(access, loop.rows[e.name]) for e in self.einsums for access in (*e.operands, e.output) if access.indices)
+        return sum(lies_together(access, loop.rows[e.name]) for e in self.einsums for access in (*e.operands, e.output) if access.indices)
 
     @cached_property
     def batches(self) -> tuple[RowVariables, ...]:
@@ -308,7 +320,7 @@ class Segment:
     def row_bytes(self, rows: RowVariables) -> int:
         """What one iteration's share of the kept intermediates occupies, and of what Einsums go through one after another."""
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
-        through = {tensor for one, other in combinations(self.einsums, 2) for tensor in _gone_through(one, other)}
+        through = {tensor for one, other in combinations(self.einsums, 2) for tensor in gone_through(one, other)}
         return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
 
     def core_points(self, rows: RowVariables, units: int, near: int, held: int) -> float:
@@ -344,24 +356,17 @@ def _axis(access: Access, variable: str) -> int | None:
     return axes[0] if len(axes) == 1 and access.indices[axes[0]].bare == variable else None
 
 
-def _lies_together(access: Access, variable: str) -> bool:
+def lies_together(access: Access, variable: str) -> bool:
     """Whether neighbours along the variable are neighbours in memory."""
     return access.indices[-1].coefficients.get(variable) in (1, -1)
 
 
-def may_run_beside(cascade: Cascade) -> bool:
-    """Whether two Einsums read the same tensor, and another one reads what both write, or both only go through it."""
-    if any(_gone_through(one, other) for one, other in combinations(cascade.einsums, 2)):
-        return True
-    writers = {einsum.output.tensor: einsum for einsum in cascade.einsums}
-    for einsum in cascade.einsums:
-        read = {access.tensor: writers[access.tensor] for access in einsum.operands if access.tensor in writers}
-        if any(_read_alike(one, other) for one, other in combinations(read.values(), 2)):
-            return True
-    return False
+def bytes_of(cascade: Cascade, tensor: str) -> int:
+    """The size of a whole tensor."""
+    return prod(cascade.fixed_shape(tensor)) * np.dtype(cascade.tensors[tensor].dtype).itemsize
 
 
-def _gone_through(one: Einsum, other: Einsum) -> set[str]:
+def gone_through(one: Einsum, other: Einsum) -> set[str]:
     """The tensors of which both use each element once, if neither reads what the other writes: read together, they are read once."""
     if {one.output.tensor, other.output.tensor} & {access.tensor for e in (one, other) for access in e.operands}:
         return set()
@@ -369,132 +374,6 @@ def _gone_through(one: Einsum, other: Einsum) -> set[str]:
     return once[0] & once[1]
 
 
-def _read_alike(one: Einsum, other: Einsum) -> bool:
+def read_alike(one: Einsum, other: Einsum) -> bool:
     """Whether these read the same tensor."""
     return not {access.tensor for access in one.operands}.isdisjoint(access.tensor for access in other.operands)
-
-
-def segments(
-    cascade: Cascade,
-    workload: Workload,
-    budget: int,
-    groups: int,
-    near: int,
-    far: float = inf,
-    *,
-    beside: bool,
-    group_points: int = GROUP_POINTS,
-    alone: Collection[str] = (),
-    scalars: frozenset[str] = frozenset(),
-    units: int = 1,
-    width: int = 1,
-    local_bytes: int = 0,
-) -> Iterator[Segment]:
-    """The cascade cut into runs of chained Einsums that share independent rows; so many of these as a group needs fit ``budget`` bytes.
-
-    ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
-    is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
-    side by side, too, where what follows reads what both write, or both only go through it. ``group_points``: those of a group at least.
-    ``alone``: Einsums that are segments of their own, as are ``scalars``, which have no lanes. ``units``: cores. ``width``: lanes of a
-    vector. ``local_bytes``: of a group's own memory.
-    """
-    around, segment = Surroundings(cascade, workload, group_points, scalars), None
-    for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
-        chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
-        chained = chained or (beside and segment is not None and segment.is_beside(einsum))
-        chained = chained and not {einsum.name, *(segment.names if segment is not None else ())} & {*alone, *scalars}
-        if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
-            longer = segment.longer(einsum)
-            merged = segment.is_merged_by(einsum) and not segment.has_parts(longer, groups, near)
-            apart = _leaves_too_few(segment, longer, groups) or _idles(segment, longer, units, near, budget)
-            apart = apart or bool(following and _is_better_apart(segment, longer, following, budget, local_bytes))
-            apart = apart or _shares_lanes_alone(segment, longer, units, width) or _writes_pieces(segment, longer, near, budget)
-            if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
-                segment = longer
-                continue
-        if segment is not None:
-            yield segment
-        segment = Segment.of(around, einsum)
-    if segment is not None:
-        yield segment
-
-
-def _fits(segment: Segment, budget: int) -> bool:
-    """Whether there are rows along which these Einsums can be fused."""
-    return any(segment.fits(rows, budget) for rows in segment.rows)
-
-
-def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
-    """Whether an Einsum has rows for so many groups by itself, but not together with the copies before it."""
-    if not all(einsum.is_copy for einsum in segment.einsums):
-        return False
-    alone = Segment.of(segment.around, longer.einsums[-1])
-    together, apart = (max((_groups(one, rows) for rows in one.rows), default=0) for one in (longer, alone))
-    return together * 2 <= groups <= apart
-
-
-def _idles(segment: Segment, longer: Segment, units: int, near: int, held: int) -> bool:
-    """Whether rows are so few that they are one group, and the other cores have nothing to do for longer than another kernel takes."""
-    if units == 1 or any(longer.extent(rows) * prod(map(longer.extent, longer.batches)) >= ROW_PARTS for rows in longer.rows):
-        return False
-    parts = (segment, Segment.of(segment.around, longer.einsums[-1]))
-    return longer.least_points(units, near, held) - sum(part.least_points(units, near, held) for part in parts) >= KERNEL_POINTS
-
-
-def _shares_lanes_alone(segment: Segment, longer: Segment, units: int, width: int) -> bool:
-    """Whether Einsums with more rows of their own would share nothing but lanes with another, and no more than a vector for each core:
-    register tiles are a vector wide then, with as many loads as multiply-adds, vectors are cut, and cores read the same operands.
-    """
-    most = max(map(longer.extent, longer.rows), default=0)
-    if segment.points < units * KERNEL_POINTS or not 0 < most <= units * width or longer.batches:
-        return False
-    along = [_lies_together(e.output, rows[e.name]) for rows in longer.rows for e in longer.einsums]
-    return all(along) and any(e.reduces for e in segment.einsums) and most < max(map(segment.extent, segment.rows), default=0)
-
-
-def _writes_pieces(segment: Segment, longer: Segment, near: int, held: int) -> bool:
-    """Whether an Einsum that sums up nothing would be cut along an axis inside its rows: these are written from end to end by a kernel of
-    its own. What comes before is little beside it, and stays near until then.
-    """
-    last, around, points = longer.einsums[-1], segment.around, longer.einsums[-1].box_points
-    if last.reduces or not last.output_variables or points < PIECES * around.group_points or segment.points * PIECES > points:
-        return False
-    if sum(around.tensor_bytes(tensor) for tensor in segment.written) > held:
-        return False
-    rows, shared = last.output_variables[0], {loop.rows[last.name] for loop in longer.loops}
-    row_bytes = around.tensor_bytes(last.output.tensor) // longer.around.cascade.fixed_shape(last.output.tensor)[0]
-    return row_bytes <= near and rows not in shared and any(loop.rows[last.name] == rows for loop in Segment.of(around, last).loops)
-
-
-def _groups(segment: Segment, rows: RowVariables) -> int:
-    """As many groups as there are, of the least rows each."""
-    return -(-segment.extent(rows) // segment.least_rows(rows)) * prod(map(segment.extent, segment.batches))
-
-
-def _goes_across(segment: Segment, longer: Segment, far: float) -> bool:
-    """Whether an Einsum goes through an array in memory, in short pieces of far rows along each loop that it could share with Einsums of
-    which all arrays stay in caches. A copy was made so that a group moves what it reads.
-    """
-    last, around = longer.einsums[-1], segment.around
-    if any(einsum.is_copy for einsum in longer.einsums):
-        return False
-    if sum(around.tensor_bytes(tensor) for tensor in {a.tensor for e in segment.einsums for a in (*e.operands, e.output)}) > far:
-        return False
-    large = [a for a in (*last.operands, last.output) if len(a.indices) > 1 and around.tensor_bytes(a.tensor) > far]
-    return bool(large) and all(any(_lies_together(access, loop.rows[last.name]) for access in large) for loop in longer.loops)
-
-
-def _is_better_apart(segment: Segment, longer: Segment, following: Einsum, budget: int, local_bytes: int) -> bool:
-    """Whether copies should be made before an Einsum that could be fused with them: then it is fused with the one behind it, which reads
-    more of what it writes than the copies are.
-
-    Of as much as the copies are, too, where a group's memory has room for panels of ``WIDE_ROWS``, which lie together in whole lines.
-    """
-    last = longer.einsums[-1]
-    if not all(e.is_copy for e in segment.einsums) or last.output.tensor not in {a.tensor for a in following.operands}:
-        return False
-    apart = Segment.of(segment.around, last).longer(following)
-    if _fits(longer.longer(following), budget) or not _fits(apart, budget):
-        return False
-    copied, made = sum(map(segment.around.tensor_bytes, segment.written)), segment.around.tensor_bytes(last.output.tensor)
-    return copied < made or (copied == made and _fits(apart, min(budget, local_bytes) * LEAST_ROWS // WIDE_ROWS))

@@ -1,0 +1,1 @@
+"""Which Einsums of a cascade are computed together."""
