@@ -3,8 +3,8 @@
 ``time`` takes the kernels by hand, our default mapping and what the suite's search found (``benchmarks/suite_data``) in turns in one
 process, as the suite does; the outputs by hand are compared with the reference. ``mix`` reads the inner loops from the binaries. Both write
 ``benchmarks/ceiling_data/DEVICE.json``, which ``report`` prints beside the best peer and the floor of the suite's data. Sizes are the
-suite's of seed 9. ``table`` writes ``doc/ceiling.csv``, ``ceiling_zen4.csv`` and ``ceiling_zen3.csv``. ``check``
-builds all and compares what is by hand, and times nothing.
+suite's of seed 9. ``table`` writes ``doc/ceiling.csv`` and, of other processors, ``ceiling_zen4.csv``, ``ceiling_zen3.csv`` and
+``ceiling_xeon.csv``. ``check`` builds all and compares what is by hand, and times nothing.
 """
 
 from __future__ import annotations
@@ -146,7 +146,12 @@ def report(known: Known, slug: str) -> str:
     return "\n".join(lines)
 
 
-TABLES = {"ceiling.csv": "family-26-model-2", "ceiling_zen4.csv": "family-25-model-17", "ceiling_zen3.csv": "family-25-model-1"}
+TABLES = {
+    "ceiling.csv": "family-26-model-2",
+    "ceiling_zen4.csv": "family-25-model-17",
+    "ceiling_zen3.csv": "family-25-model-1",
+    "ceiling_xeon.csv": "family-6-model-167",
+}
 """File -> the processor that it shows."""
 
 
