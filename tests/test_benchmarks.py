@@ -18,8 +18,9 @@ import pytest
 import feinsum_fuse as ff
 from benchmarks import bytes, catalogue, chosen, foreign_times, kept_runs, with_avx2
 from benchmarks.ceiling.mixes import disassembled
-from benchmarks.fidelity import cases, figures, judging, measuring
+from benchmarks.fidelity import cases, figures, judging, measuring, residuals
 from feinsum_fuse.device.catalogue import devices, find_device
+from feinsum_fuse.model.kernel.interval import RESIDUALS, Residuals
 from feinsum_fuse.report.agreement import Agreement
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -238,3 +239,29 @@ def test_a_processor_without_avx_512_is_another_one() -> None:
     """PoCL is told which instructions there are by the list that this changes; device files go by family and model."""
     listed = "cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nflags\t\t: fma avx avx2 avx512f avx512_vnni avx_vnni bmi2\n"
     assert with_avx2.without_avx512(listed) == "cpu family\t: 25\nmodel\t\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fma avx avx2 bmi2\n"
+
+
+def test_intervals_are_of_what_was_said_before_anybody_looked() -> None:
+    """The model's table is what the kept predictions and the times of their mappings make of it, rounded; none is of a set to come."""
+    said = residuals.first_said()
+    assert not {case for of in said.values() for case in of} & {*cases.NOT_LOOKED_AT, *cases.DEVELOPED}
+    found = residuals.residuals(said)
+    sure = residuals.known_well(found)
+    made = residuals.intervals(sure, residuals.best_tail(found))
+    counts = {kind: sum(one.kind == kind for one in sure) for kind in made}
+    assert {kind: Residuals(round(low, 2), round(high, 2), counts[kind]) for kind, (low, high) in made.items()} == RESIDUALS
+
+
+def test_what_is_said_of_a_set_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every so manieth mapping that was measured, beside what was kept before."""
+    before = {"epyc_zen3": {"ice_flow": {"0": (1e-4, "scalars")}}}
+    file = tmp_path / "said.json"
+    file.write_text(json.dumps(before))
+    monkeypatch.setattr(residuals, "FIRST", file)
+    device = cases.Device("xeon_avx512.5")
+    residuals.keep(device, ("mapped_points",), every=30)
+    said = residuals.first_said()
+    assert list(said["xeon_avx512.5"]["mapped_points"]) == [str(number) for number in sorted(device.samples("mapped_points"))[::30]]
+    one, *_ = [one for one in residuals.residuals(said) if one.workload == ("xeon_avx512.5", "mapped_points")]
+    assert one.kind in RESIDUALS and 0.2 < one.ratio < 5
+    assert "ice_flow" in said["epyc_zen3"]

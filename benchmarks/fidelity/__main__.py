@@ -1,7 +1,7 @@
 """``python -m benchmarks.fidelity judge`` prints the model's figures on what was measured, and ``models`` those of AccelForge's formulas
-with one term more at a time; ``residuals`` what intervals are made of, with each workload left out, and ``processors`` with each
-processor left out; ``figures`` what other values of assumed figures would do; ``corrected`` whether a correction that is learned from other
-workloads ranks better; the other verbs measure.
+with one term more at a time; ``residuals`` what intervals are made of, with each set left out, and ``processors`` with each processor
+left out; ``first`` keeps for them what the model says of a set before anything of its times is looked at; ``figures`` what other values of
+assumed figures would do; ``corrected`` whether a correction that is learned from other workloads ranks better; the other verbs measure.
 
 ``draw`` draws mappings; ``prepare`` writes and verifies their kernels into a folder; ``slot`` times them until so many seconds have passed.
 """
@@ -23,7 +23,8 @@ WORK = Path(tempfile.gettempdir()) / "feinsum_fuse_fidelity"
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=["draw", "prepare", "slot", "judge", "models", "residuals", "processors", "figures", "corrected"])
+    verbs = ["draw", "prepare", "slot", "first", "judge", "models", "residuals", "processors", "figures", "corrected"]
+    parser.add_argument("verb", choices=verbs)
     parser.add_argument("cases", nargs="*", help="workloads; default: those developed on, and for judging all")
     parser.add_argument("--device", default="", help="a processor's folder below data; default: all; for judging and measuring epyc_zen5")
     parser.add_argument("--work", type=Path, default=WORK, help="where written kernels lie until they are timed")
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--kept", type=int, default=0, help="draw: keep so many, half of them those that are predicted to be fastest")
     parser.add_argument("--seconds", type=float, default=100.0, help="the length of a slot; figures: begin no workload after so many")
     parser.add_argument("--anew", action="store_true", help="figures: forget what is kept, which the model of another day may have said")
-    parser.add_argument("--every", type=int, default=1, help="residuals, processors: every so manieth mapping of a workload")
+    parser.add_argument("--every", type=int, default=4, help="first: every so manieth mapping of a workload")
     parser.add_argument("--awake", action="store_true", help="slot: keep virtual processors from being halted; try both")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
@@ -53,10 +54,13 @@ def main() -> None:
 
         print(corrected.report([device] if given.device else every, cases))
         return
-    if given.verb == "residuals":
+    if given.verb in {"residuals", "processors", "first"}:
         from . import residuals
 
-        print(residuals.report(every, given.every))
+        if given.verb == "first":
+            residuals.keep(device, given.cases or NOT_LOOKED_AT, given.every)
+        else:
+            print(residuals.report() if given.verb == "residuals" else residuals.across())
         return
     if given.verb == "figures":
         from . import figures
@@ -64,11 +68,6 @@ def main() -> None:
         left = figures.predict(every, given.seconds, anew=given.anew)
         print(figures.report())
         print(f"{left} workloads are still to be predicted: once more" if left else "all workloads")
-        return
-    if given.verb == "processors":
-        from . import residuals
-
-        print(residuals.across([Device(folder.name) for folder in sorted(DATA.iterdir())], given.every))
         return
     from .measuring import draw, prepare, slot
 

@@ -1,25 +1,31 @@
-"""Measured over predicted times by kind of kernel, and how many of them intervals from other workloads hold."""
+"""Measured over predicted times by kind of kernel, and how many of them intervals from other workloads hold.
+
+Both are of what the model said of a set before anything of its times was looked at. What it says of them later is better than what it will
+say of a set that nobody has seen: rules were made by what was looked at.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
+import json
 import statistics
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.kernel.interval import kind_of
 from feinsum_fuse.model.kernel.kernel_time import kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.presentation import table
 
-from .cases import KNOWN, LETTERS, NOT_LOOKED_AT, SETS, Device
+from .cases import LETTERS, SETS, Device
 from .measuring import NOISE, noise, seconds
 
+FIRST = Path(__file__).with_name("first_said.json")
+"""What was predicted of sets T to AH, of every fourth mapping."""
 Weighted = Sequence[tuple[float, float]]
 """Numbers, each with its weight."""
 STEPS = 20
@@ -53,30 +59,40 @@ class Residual:
         return low <= self.ratio and self.ratio / (1 + self.noise) <= high
 
 
-def residuals(device: Device, cases: Sequence[str] = KNOWN, every: int = 1) -> list[Residual]:
-    """Of the mappings of these workloads that were measured on a processor: all, or every so manieth of each."""
-    found: list[Residual] = []
-    for case in cases:
-        samples = device.samples(case)
-        specs = device.mapped(case) if samples else []
-        found += _of((device.name, case), device.fused, [(specs[number], samples[number]) for number in sorted(samples)[::every]])
+Said = dict[str, dict[str, dict[str, tuple[float, str]]]]
+"""Folder of data -> workload -> number of a mapping -> seconds that were predicted for it, and its kernel's kind."""
+
+
+def first_said() -> Said:
+    """What the model of the day said of each set before anything of its times was looked at."""
+    found: Said = json.loads(FIRST.read_text())
     return found
 
 
-def _of_all(devices: Sequence[Device], cases: Sequence[str], every: int) -> list[list[Residual]]:
-    """Those of each of these folders, by as many processes as there are processors."""
-    with multiprocessing.Pool() as pool:
-        return pool.starmap(residuals, [(device, cases, every) for device in devices], chunksize=1)
+def keep(device: Device, cases: Sequence[str], every: int) -> None:
+    """Keep what the model of today says of every so manieth mapping that was measured of these workloads: before they are looked at."""
+    found = first_said()
+    for case in cases:
+        samples = device.samples(case)
+        specs = device.mapped(case) if samples else []
+        machine = Machine.of(specs[0]) if specs else None
+        if machine is not None:
+            times = {number: kernel_time(specs[number], machine, fused=device.fused) for number in sorted(samples)[::every]}
+            said = {str(number): (float(f"{time.seconds:.4g}"), kind_of(time, machine)) for number, time in times.items()}
+            found.setdefault(device.name, {})[case] = said
+    FIRST.write_text(json.dumps(found, indent=None, separators=(",", ":"), sort_keys=True).replace("},", "},\n") + "\n")
 
 
-def _of(workload: tuple[str, str], fused: bool, pairs: Iterable[tuple[Spec, list[float]]]) -> Iterator[Residual]:
-    base: Spec | None = None
-    for spec, runs in pairs:
-        base = base or spec
-        machine = Machine.of(base)
-        assert machine is not None
-        time = kernel_time(dataclasses.replace(base, mapping=spec.mapping), machine, fused=fused)
-        yield Residual(workload, kind_of(time, machine), seconds(runs) / time.seconds, noise(runs))
+def residuals(said: Said) -> list[Residual]:
+    """Measured over predicted times."""
+    found = []
+    for name, cases in said.items():
+        for case, predicted in cases.items():
+            samples = Device(name).samples(case)
+            for number, (time, kind) in predicted.items():
+                runs = samples[int(number)]
+                found.append(Residual((name, case), kind, seconds(runs) / time, noise(runs)))
+    return found
 
 
 def ends(ratios: Weighted, tail: float) -> tuple[float, float]:
@@ -148,18 +164,17 @@ def intervals(found: Sequence[Residual], tail: float) -> dict[str, tuple[float, 
     return {kind: ends(ratios, tail) for kind, ratios in kinds.items() if len(ratios) >= FEWEST}
 
 
-def across(devices: Sequence[Device], each: int = 1) -> str:
+def across() -> str:
     """Each processor with what intervals from the other ones hold of it: reported, while there are so few of them, and not judged.
 
-    First another runtime counts as another processor, then both runtimes on one as one. What no interval is made of yet is held against
-    them, too.
+    First another runtime counts as another processor, then both runtimes on one as one.
     """
-    found = list(zip(devices, _of_all(devices, (*KNOWN, *NOT_LOOKED_AT), each), strict=True))
     runtimes: dict[str, list[Residual]] = {}
     processors: dict[str, list[Residual]] = {}
-    for device, some in found:
-        runtimes.setdefault(device.processor, []).extend(some)
-        processors.setdefault(device.processor.removesuffix("_intel"), []).extend(some)
+    for one in residuals(first_said()):
+        processor = Device(one.workload[0]).processor
+        runtimes.setdefault(processor, []).append(one)
+        processors.setdefault(processor.removesuffix("_intel"), []).append(one)
     return "\n\n".join(_left_out(title, every) for title, every in (("runtime left out", runtimes), ("processor left out", processors)))
 
 
@@ -190,12 +205,12 @@ def best_tail(found: Sequence[Residual]) -> float:
     return TAILS[max(0, first - 1)]
 
 
-def report(devices: Sequence[Device], every: int = 1) -> str:
+def report() -> str:
     """The table of the model; each workload, and each set, with what intervals from the other workloads hold of it.
 
     The tail is the one figure that all workloads have chosen together.
     """
-    found = [one for some in _of_all(devices, KNOWN, every) for one in some]
+    found = residuals(first_said())
     tail, sure = best_tail(found), known_well(found)
     rows = []
     for kind, (low, high) in intervals(sure, tail).items():
