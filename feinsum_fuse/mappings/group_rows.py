@@ -52,6 +52,8 @@ class GroupRows:
     def __init__(self, plan: Plan, segment: Segment) -> None:
         self.plan = plan
         self.segment = segment
+        self.far_lines: dict[tuple[str, ...], float] = {}
+        """Rows -> lines that each group reads from beyond its core's own caches; tiles of several lengths ask for them."""
 
     def usual(self, rows: RowVariables) -> int:
         """Rows of a group."""
@@ -76,18 +78,23 @@ class GroupRows:
 
     def _read_anew(self, rows: RowVariables, tile: int) -> float:
         """How many times as long groups of so many rows take with what each reads from beyond its core's own caches as without."""
+        key = tuple(rows.values())
+        if key not in self.far_lines:
+            self.far_lines[key] = self._far_lines(rows)
+        alone = self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
+        vectors = self.segment.points * tile / alone / self.plan.width
+        return 1 + self.far_lines[key] * self.plan.target.far_line_cost / vectors
+
+    def _far_lines(self, rows: RowVariables) -> float:
+        """Lines that each group reads so: it is of one problem, and reads of what each problem has for itself no more than that one's."""
         target, segment = self.plan.target, self.segment
         reads = [(access.tensor, einsum.name, access.variables) for einsum in segment.einsums for access in einsum.operands]
         own = {tensor for tensor, name, variables in reads if rows[name] in variables} | segment.written
-        # A group is of one problem, and reads of what each problem has for itself no more than that one's.
         sizes: dict[str, int] = {}
         for tensor, name, variables in reads:
             apart = prod(segment.extent(batch) for batch in segment.batches if batch[name] in variables)
             sizes[tensor] = max(sizes.get(tensor, 0), segment.around.tensor_bytes(tensor) // max(1, apart))
-        lines = sum(size for tensor, size in sizes.items() if tensor not in own and size > target.core_cache_bytes) / target.line_bytes
-        alone = segment.extent(rows) * prod(map(segment.extent, segment.batches))
-        vectors = segment.points * tile / alone / self.plan.width
-        return 1 + lines * target.far_line_cost / vectors
+        return sum(size for tensor, size in sizes.items() if tensor not in own and size > target.core_cache_bytes) / target.line_bytes
 
     def _copied(self, rows: RowVariables) -> int:
         """Of how many rows at most local memory holds all that is read of them: groups may copy it."""
