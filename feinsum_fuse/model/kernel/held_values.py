@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -124,3 +124,19 @@ def handed_on(line: CodeLine) -> frozenset[tuple[object, ...]]:
     statement = line.statement
     is_conditional = line.guarded or statement.guards or statement.first or statement.later
     return frozenset() if is_conditional else frozenset((vectors_at(line, statement.target),))
+
+
+def waited(
+    line: CodeLine, path: Sequence[tuple[float, bool, frozenset[str]]], left: Mapping[tuple[object, ...], tuple[float, int]]
+) -> tuple[float, int]:
+    """Seconds until a statement's value is there, from the first call that it waits for on, and how many calls are on that way.
+
+    ``path`` has the operations of the longest way through the value: seconds, whether it is a call, and the variables that it is made of.
+    ``left`` are the vectors that statements before it leave in registers: behind these only operations wait that are made of them.
+    """
+    ways = [(0.0, 0, path)]
+    for number, place in enumerate(line.statement.operands):
+        before, calls = left.get(vectors_at(line, place), (0.0, 0))
+        if calls:
+            ways.append((before, calls, [one for one in path if operand_name(number) in one[2]]))
+    return max((start + sum(one[0] for one in then), calls + sum(one[1] for one in then)) for start, calls, then in ways)

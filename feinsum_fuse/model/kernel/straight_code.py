@@ -24,7 +24,7 @@ from .compiler.issued import issuing_seconds
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
 from .compiler.sum_vectors import SumVectors
-from .held_values import handed_on, most_held, times_read, vectors_at
+from .held_values import handed_on, most_held, times_read, vectors_at, waited
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
 from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, by_loops, is_call, is_divided
@@ -104,17 +104,17 @@ class Straight:
 
     @kept_property
     def _waiting_calls(self) -> float:
-        """Seconds of one iteration in which functions wait for the results of others, as many elements being under way as the core sees
-        ahead; what a single call waits for itself is in its own figure."""
-        longest = 0.0
+        """Seconds of one iteration in which functions wait for the results of others, of statements before, too, as many elements being
+        under way as the core sees ahead; what a single call waits for itself is in its own figure."""
+        longest, loop = 0.0, self.block.loop
+        left: dict[tuple[object, ...], tuple[float, int]] = {}
         for line in self.block.lines:
-            path = self.scalars.operations(line)[-1]
+            moving, lanes = self._moving(line), self._lanes_of(line)
+            turning = [(what, names) for what, names in self.scalars.operations(line)[-1] if loop is None or loop.name in moving(names)]
+            each, calls = waited(line, [(self._result_latency(what, lanes), is_call(what), names) for what, names in turning], left)
+            left |= dict.fromkeys(handed_on(line), (each, calls))
             times = line.copies * self._pieces(line)
-            if path and times:
-                moving, loop = self._moving(line), self.block.loop
-                turning = [what for what, names in path if loop is None or loop.name in moving(names)]
-                each = sum(self._result_latency(what, self._lanes_of(line)) for what in turning)
-                longest = max(longest, times * self._seen(each, self.issued / times)) if sum(map(is_call, turning)) > 1 else longest
+            longest = max(longest, times * self._seen(each, self.issued / times)) if calls > 1 and times else longest
         return longest
 
     def _result_latency(self, what: str, lanes: int) -> float:

@@ -203,12 +203,12 @@ def counted_operations(
     value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str], pairs: frozenset[str] = frozenset()
 ) -> Operations:
     """The operations of a value, some of whose operands are others, its variables, additions that products may take along, and the longest
-    path of operations that wait for one another; empty without two functions on it. Candidates of a search compute the same values."""
+    path of operations that wait for one another; empty without a function on it. Candidates of a search compute the same values."""
     operations = _Operations(narrow, pairs)
     renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))
     own = operations.rec(renamed(value))
     calls = sum(is_call(what) for what, _ in operations.path)
-    return tuple(operations.found.items()), own, tuple(operations.fused), operations.path if calls > 1 else ()
+    return tuple(operations.found.items()), own, tuple(operations.fused), operations.path if calls else ()
 
 
 def alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
