@@ -71,17 +71,14 @@ class SkipTiles(Step):
         names = tuple([other.name for other in per])
         above = tuple(map(Same, (*around, loop)))
         parts: list[Same[isl.Set]] = []
-        outer = {other.name for other in around}
         whole = Affine.variable(loop.name)
         for statement, part in live_points(nest, masks, loop, len(around)):
             reached, is_everything = _reached(above, names, Same(part))
             if is_everything:
                 return ()  # as of most loops over what no mask looks at, and of most first statements that are asked about
             parts.append(reached)
-            values = [value for value in statement.values.values() if loop.name in value.variables and outer & set(value.variables)]
-            whole = values[0] if values else whole
-        if not {*names, loop.name}.issuperset(whole.variables):
-            return ()
+            values = [value.restricted({*names, loop.name}) for value in statement.values.values() if loop.name in value.variables]
+            whole = next((value for value in values if len(value.variables) > 1), whole)
         return _hull(above, names, tuple(parts), whole)
 
     def _check(self, before: Nest, after: Nest, masks: Masks, around: Sequence[For], loop: For, limits: tuple[Affine, ...]) -> None:
