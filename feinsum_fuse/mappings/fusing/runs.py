@@ -67,9 +67,10 @@ def segments(
 
     ``groups``: as many as give a device's cores enough to do. ``near``: bytes of the nearest cache. ``far``: bytes from which on an array
     is gone through in memory, and rows of it are better read from end to end. ``beside``: Einsums that read the same rows of an operand run
-    side by side, too, where what follows reads what both write, or both only go through it. ``group_points``: those of a group at least.
-    ``alone``: Einsums that are segments of their own, as are ``scalars``, which have no lanes. ``units``: cores. ``width``: lanes of a
-    vector. ``local_bytes``: of a group's own memory.
+    side by side, too, where what follows reads what both write, or both only go through it; and any two where what one writes for what
+    follows is more than ``far``, ahead of which a copy between them is made. ``group_points``: those of a group at least. ``alone``:
+    Einsums that are segments of their own, as are ``scalars``, which have no lanes. ``units``: cores. ``width``: lanes of a vector.
+    ``local_bytes``: of a group's own memory.
     """
     around, segment = Surroundings(cascade, workload, group_points, scalars), None
     for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
