@@ -348,6 +348,8 @@ def test_results_are_held_back_for_what_only_a_later_einsum_chains_to_them(point
     copied = replace(cascade, einsums=tuple(replace(e, is_copy=e.name == "C_turned") for e in cascade.einsums))
     found = segments(copied, default_spec(cascade).workload, 1 << 20, 32, 1 << 15, 1 << 21, beside=True)
     assert [segment.names for segment in found] == names
+    tight = segments(copied, default_spec(cascade).workload, 1 << 9, 32, 1 << 15, 1 << 21, beside=True)
+    assert next(tight).names == ("P",)  # no rows fit: the copy stays where it was
 
 
 @pytest.mark.parametrize(

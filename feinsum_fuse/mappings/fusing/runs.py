@@ -74,11 +74,11 @@ def segments(
     """
     around, segment = Surroundings(cascade, workload, group_points, scalars), None
     for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
-        if segment is not None and beside and following is not None and _is_made_before(segment, einsum, following, far):
+        if segment is not None and beside and following is not None and _is_made_before(segment, einsum, following, far, budget):
             yield Segment.of(around, einsum)
             continue
         chained = segment is not None and not segment.written.isdisjoint(access.tensor for access in einsum.operands)
-        chained = chained or (beside and segment is not None and segment.is_beside(einsum, far))
+        chained = chained or (beside and segment is not None and (segment.is_beside(einsum) or _is_held_back(segment, einsum, far, budget)))
         chained = chained and not {einsum.name, *(segment.names if segment is not None else ())} & {*alone, *scalars}
         if segment is not None and chained and len(segment.einsums) < MOST_FUSED:
             longer = segment.longer(einsum)
@@ -96,11 +96,17 @@ def segments(
         yield segment
 
 
-def _is_made_before(segment: Segment, einsum: Einsum, following: Einsum, far: float) -> bool:
-    """Whether an Einsum copies an input for the next one, which could run beside these but for the copy between them."""
+def _is_made_before(segment: Segment, einsum: Einsum, following: Einsum, far: float, budget: int) -> bool:
+    """Whether an Einsum copies an input for the next one, for which these are held back but for the copy between them."""
     read = {access.tensor for access in following.operands}
     is_input = einsum.is_copy and einsum.output.tensor in read and not {a.tensor for a in einsum.operands} & segment.around.intermediates
-    return is_input and segment.is_far_beside(following, far)
+    return is_input and _is_held_back(segment, following, far, budget)
+
+
+def _is_held_back(segment: Segment, einsum: Einsum, far: float, budget: int) -> bool:
+    """Whether what goes through memory otherwise is kept until an Einsum has run, too, and there are rows for both and what reads both."""
+    later = segment.held_back_for(einsum, far)
+    return later is not None and _fits(segment.longer(einsum).longer(later), budget)
 
 
 def _fits(segment: Segment, budget: int) -> bool:

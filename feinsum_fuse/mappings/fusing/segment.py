@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -171,26 +171,26 @@ class Segment:
                 return True
         return False
 
-    def is_beside(self, einsum: Einsum, far: float) -> bool:
-        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write, or both only go through it.
+    def is_beside(self, einsum: Einsum) -> bool:
+        """Whether an Einsum reads what one of these reads, too, and a later one reads what both write, or both only go through it."""
+        is_alike = any(read_alike(other, einsum) and self._meeting(other, einsum) for other in self.einsums)
+        return is_alike or any(gone_through(other, einsum) for other in self.einsums)
 
-        It need read nothing that these read where what they write would go through memory.
+    def held_back_for(self, einsum: Einsum, far: float) -> Einsum | None:
+        """The later Einsum that reads what this one writes and more than ``far`` bytes that one of these writes, which to write and to read
+        would take long beside computing both; ``None`` if there is none.
         """
-        is_beside = any(read_alike(other, einsum) for other in self._meeting(einsum))
-        return is_beside or any(gone_through(other, einsum) for other in self.einsums) or self.is_far_beside(einsum, far)
+        for other in self.einsums:
+            names, tensor = self._meeting(other, einsum), other.output.tensor
+            if other.is_copy or not names or self.around.tensor_bytes(tensor) <= far:
+                continue
+            if FAR_PART * USED_FROM_MEMORY * prod(self.cascade.fixed_shape(tensor)) >= self.points + einsum.box_points:
+                return next(one for one in self.cascade.einsums if one.name in names)
+        return None
 
-    def is_far_beside(self, einsum: Einsum, far: float) -> bool:
-        """Whether a later Einsum reads what this one writes, and more than ``far`` bytes that one of these writes, which to write and to
-        read would take long beside computing both.
-        """
-        meeting = [other.output.tensor for other in self._meeting(einsum) if not other.is_copy]
-        large = [prod(self.cascade.fixed_shape(tensor)) for tensor in meeting if self.around.tensor_bytes(tensor) > far]
-        return FAR_PART * USED_FROM_MEMORY * max(large, default=0) >= self.points + einsum.box_points
-
-    def _meeting(self, einsum: Einsum) -> Iterator[Einsum]:
-        """Those of the Einsums whose results a later one reads together with this one's."""
-        later = self.around.readers.get(einsum.output.tensor, set())
-        return (other for other in self.einsums if not later.isdisjoint(self.around.readers.get(other.output.tensor, ())))
+    def _meeting(self, one: Einsum, other: Einsum) -> set[str]:
+        """The Einsums that read what both write."""
+        return self.around.readers.get(one.output.tensor, set()) & self.around.readers.get(other.output.tensor, set())
 
     def _reads_along(self, loop: Shared, tensor: str) -> bool:
         """Whether Einsums that read a tensor before it is written, as recurrences do, need nothing of other iterations."""
