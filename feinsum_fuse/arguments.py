@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from .errors import Error
-from .number_types import BFLOAT16
+from .number_types import BFLOAT16, type_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,7 +106,7 @@ def array_of(value: object, what: str, error: type[Error]) -> np.ndarray:
 def element_type(value: object, error: type[Error]) -> np.dtype:
     """The element type that a value names, as NumPy reads it."""
     try:
-        return np.dtype(value)  # type: ignore[call-overload, no-any-return]
+        return type_of(value)
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as reason:
         hint = "Such as float32, complex64 or int8, by NumPy's names."
         hint = "Install ml_dtypes, as pip install 'feinsum_fuse[bfloat16]' does." if isinstance(value, str) and value == BFLOAT16 else hint

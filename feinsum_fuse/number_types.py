@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import lru_cache
+import importlib
+from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-
-with suppress(ImportError):
-    import ml_dtypes
 
 BFLOAT16 = "bfloat16"
 """The first 16 bits of a float32. Tensors are stored so; what is computed with them is computed in float32."""
@@ -17,17 +15,41 @@ WIDENED = "bfloat_value"
 """What kernels call the float32 that a number of bfloat16 is."""
 
 
+def type_of(dtype: object) -> np.dtype[Any]:
+    """The type of a name, as NumPy reads it; its ``TypeError`` where there is none."""
+    make_known(dtype)
+    return np.dtype(dtype)  # type: ignore[call-overload, no-any-return]
+
+
+def make_known(dtype: object) -> None:
+    """Have NumPy know a type's name: that of bfloat16 once ml_dtypes is imported, which takes half a second.
+
+    Whatever brings a name into a process calls this, so that nobody waits who has no such numbers.
+    """
+    if isinstance(dtype, str) and dtype == BFLOAT16:
+        _package()
+
+
+@cache
+def _package() -> ModuleType | None:
+    """ml_dtypes, if it is installed."""
+    try:
+        return importlib.import_module("ml_dtypes")
+    except ImportError:
+        return None
+
+
 @lru_cache(64)
 def kind_of(dtype: str | np.dtype[Any]) -> str:
     """NumPy's letter for a kind of element type, ``f`` for bfloat16 as for the other floating-point numbers."""
-    found = np.dtype(dtype)
+    found = type_of(dtype)
     return "f" if found.name == BFLOAT16 else found.kind
 
 
 @lru_cache(64)
 def bytes_of(dtype: str) -> int:
     """Bytes of an element of a type."""
-    return int(np.dtype(dtype).itemsize)
+    return int(type_of(dtype).itemsize)
 
 
 def epsilon(dtype: str | np.dtype[Any]) -> float:
@@ -42,13 +64,13 @@ def largest(dtype: str | np.dtype[Any]) -> float:
 
 def part_type(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
     """The type of a complex type's real and imaginary parts; a real type itself."""
-    found = np.dtype(dtype)
+    found = type_of(dtype)
     return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
 
 
 def scalar(dtype: str | np.dtype[Any], value: complex) -> Any:
     """A number of a type; one of bfloat16 as the float32 that it is the beginning of, which expressions can hold."""
-    found = np.dtype(dtype)
+    found = type_of(dtype)
     return np.float32(found.type(value)) if _is_bfloat16(found) else found.type(value)
 
 
@@ -63,10 +85,10 @@ def computed_in(dtype: str) -> str:
 
 
 def _facts(dtype: str | np.dtype[Any]) -> Any:
-    if np.dtype(dtype).name != BFLOAT16:
+    if type_of(dtype).name != BFLOAT16:
         return np.finfo(dtype)
-    facts: Any = ml_dtypes.finfo  # a type of that name is there only where the package is
-    return facts(dtype)
+    package: Any = _package()  # a type of that name is there only where the package is
+    return package.finfo(dtype)
 
 
 def memory_type(dtype: str) -> np.dtype[Any]:
@@ -88,7 +110,7 @@ def as_held(array: Any, dtype: str) -> Any:
 
 def as_numbers(array: Any, dtype: str) -> Any:
     """The opposite of :func:`as_held`, where NumPy has the type."""
-    return array.view(np.dtype(BFLOAT16)) if dtype == BFLOAT16 and "ml_dtypes" in globals() else array
+    return array.view(type_of(BFLOAT16)) if dtype == BFLOAT16 and _package() is not None else array
 
 
 def numbers_of(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from feinsum_fuse.arguments import element_type
+from feinsum_fuse.cascades.terms import Tensor
 from feinsum_fuse.errors import UnsupportedTypeError
 from feinsum_fuse.number_types import as_held, as_numbers, epsilon, held_as, kind_of, largest, memory_type, numbers_of, scalar
 
@@ -60,6 +62,49 @@ program = ff.compile("Z[m,n] = A[m,k] * B[k,n]", sizes={"M": 3, "K": 5, "N": 9})
 given = program.example.inputs
 assert np.allclose(program(**given)["Z"], given["A"] @ given["B"], rtol=1e-4)
 """
+
+
+ORDINARY = """
+import sys
+import numpy as np
+import feinsum_fuse as ff
+assert np.allclose(ff.einsum("ij,jk->ik", np.ones((3, 5), "float32"), np.ones((5, 4), "float32")), 5)
+program = ff.compile("Z[m,n] = A[m,k] * B[k,n]", sizes={"M": 3, "K": 5, "N": 9})
+assert "ml_dtypes" not in sys.modules
+"""
+NAMED = """
+import numpy as np
+import feinsum_fuse as ff
+cascade = ff.cascade("Z[m,n] = A[m,k] * B[k,n]", sizes={"M": 3, "K": 5, "N": 9}, dtypes={"A": "bfloat16"})
+program = ff.compile(cascade)
+given = program.example.inputs
+assert given["A"].dtype == "bfloat16"
+assert np.allclose(program(**given)["Z"], given["A"].astype("float32") @ given["B"], rtol=1e-4)
+"""
+PICKLED = """
+import pickle, sys
+import numpy as np
+assert np.dtype(pickle.loads(bytes.fromhex(sys.argv[1])).dtype).itemsize == 2
+"""
+
+
+def _end_of(*command: str) -> tuple[int, str]:
+    """Of a new process: its exit status, and what it says of an error."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    ended = subprocess.run([sys.executable, "-c", *command], env=environment, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stderr
+
+
+def test_ml_dtypes_is_not_waited_for_without_such_numbers() -> None:
+    """Since 0.7 its import takes longer than all else that a program known from before needs."""
+    assert _end_of(ORDINARY) == (0, "")
+
+
+def test_names_of_bfloat16_are_known_wherever_they_come_from() -> None:
+    """From a cascade, with nothing imported by the caller, the program found on disk the second time; from another process."""
+    for _ in range(2):
+        assert _end_of(NAMED) == (0, "")
+    assert _end_of(PICKLED, pickle.dumps(Tensor("A", (3, 5), "bfloat16")).hex()) == (0, "")
 
 
 def test_all_but_bfloat16_works_without_ml_dtypes(tmp_path: Path) -> None:

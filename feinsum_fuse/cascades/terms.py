@@ -15,6 +15,7 @@ from ..formats.affine import Affine
 from ..formats.integer_sets import integer_map, within
 from ..formats.language.map_text import map_text
 from ..formats.language.reductions import ADD, REDUCTIONS
+from ..number_types import make_known
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -39,6 +40,14 @@ class Tensor:
     dtype: str
     """A NumPy type name."""
     ranks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        make_known(self.dtype)
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """In another process, too."""
+        self.__dict__.update(state)
+        make_known(self.dtype)
 
     def __str__(self) -> str:
         """``A: float32[64, nel]``."""

@@ -24,7 +24,7 @@ from ...formats.affine import Affine
 from ...formats.language.reductions import REDUCTIONS
 from ...formats.validation.adapter import Adapter, StrictModel
 from ...formats.workload import operand_name
-from ...number_types import kind_of
+from ...number_types import kind_of, type_of
 
 if TYPE_CHECKING:
     from pymbolic.typing import Expression
@@ -256,7 +256,7 @@ def _size_of(size: int | str) -> Size:
 
 def _type_of(name: str) -> str:
     try:
-        dtype = np.dtype(name)
+        dtype = type_of(name)
     except TypeError as error:
         raise ValueError(f"{name[:40]!r} is no element type") from error
     if kind_of(dtype) not in "biufc":
