@@ -34,6 +34,8 @@ SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 LOST_BETWEEN_RUNS = "last_cache_lost_"
 """What it is called in ``arch.variables`` that runs fetch again, with how many follow one another and percents of the last cache behind."""
+OWN_LOST = "own_cache_lost_"
+"""What it is called there that cores fetch again of what they touched before, with percents of the largest of their own caches behind."""
 MANY_RUNS = 8
 """Runs in which a last cache comes to keep most of what it can: on a Zen 4, of 34 MB beside 32 MiB, the first found a tenth of the lines,
 the last half of them, and what is missing is a quarter less with each run."""

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from feinsum_fuse.device.calibration.between_runs import NAMES, PERCENTS, figures, probes
+from feinsum_fuse.device.calibration.between_runs import NAMES, OWN_PERCENTS, PERCENTS, figures, own_figures, own_probes, probes
 from feinsum_fuse.device.calibration.probes import Bench, Probe, sample_in_turns
 from feinsum_fuse.device.catalogue import find_device
 
@@ -41,3 +41,29 @@ def test_its_probes_run_behind_others_as_programs_do() -> None:
     assert ran == [(False, 1), (True, 1), (True, 8)]
     sample_in_turns(found.values(), 0.01)
     assert all(0 < part <= 1 for part in dict(figures(lambda name: found[name].rate().value, math.inf, 1e9)).values())
+
+
+def test_of_a_cores_own_cache_lost_is_how_far_a_run_is_from_the_rate_of_what_lies_beyond() -> None:
+    """A byte takes 1 ns from the cache and 5 from beyond it; in 2 ns a quarter was lost, and as soon as the cache nothing."""
+    seconds = dict(zip(OWN_PERCENTS, (0.9, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0), strict=True))
+    found = dict(own_figures(lambda percent: 1e9 / seconds[percent], 1e9, 0.2e9))
+    lost = (0, 0, 0.25, 0.5, 0.75, 1, 1)
+    assert found == pytest.approx({f"own_cache_lost_{percent}": part for percent, part in zip(OWN_PERCENTS, lost, strict=True)})
+
+
+def test_less_data_lose_no_more() -> None:
+    """Of a short run a larger part is what starting it takes, of which a calibration may be wrong."""
+    seconds = dict(zip(OWN_PERCENTS, (3.0, 2.0, 1.4, 2.0, 3.0, 4.0, 5.0), strict=True))
+    found = [part for _, part in own_figures(lambda percent: 1e9 / seconds[percent], 1e9, 0.2e9)]
+    assert found == pytest.approx([0.1, 0.1, 0.1, 0.25, 0.5, 0.75, 1.0])
+
+
+def test_cores_go_through_their_own_caches_worth_of_an_array_of_its_own() -> None:
+    """Launch by launch; a buffer that other probes share would lie on other pages than an array of that size does."""
+    bench = Bench(find_device(), "float32", 4)
+    found = dict(own_probes(bench, 1 << 20, 2, 8))
+    assert tuple(found) == OWN_PERCENTS
+    assert [probe.work for probe in found.values()] == [2 * (1 << 20) * percent // 100 for percent in OWN_PERCENTS]
+    assert all(probe.launches and probe.kernel is not None and probe.repeats > 1 for probe in found.values())
+    buffers = {buffer.int_ptr for probe in found.values() for place in probe.places for buffer in place}
+    assert len(buffers) == 2 * len(OWN_PERCENTS)

@@ -16,6 +16,7 @@ import pyopencl as cl
 import pytest
 
 from feinsum_fuse.device.calibration import calibration, device_file
+from feinsum_fuse.device.calibration.between_runs import OWN_PERCENTS
 from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes, share_of
 from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY
 from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
@@ -277,6 +278,7 @@ def test_a_share_of_the_last_cache_is_what_is_written(monkeypatch: pytest.Monkey
     assert {name for name, probe in session.probes.items() if probe.warmed_by > 1} == {
         *(f"{kind} {level} together" for kind in PROBE_KINDS for level in ("L3", "L2")),
         *("read L3 alone", "stream L3", "read L2 alone", "write L2 alone", "copy L2 alone", "stream L2"),
+        *(f"again own {percent}" for percent in (OWN_PERCENTS if session.units > 1 else ())),
     }, "a cache beyond the nearest wants several runs until it keeps what it can"
     sample_in_turns(session.probes.values(), 0.1)
     arch = session.spec().arch

@@ -22,7 +22,8 @@ from feinsum_fuse.mappings.family import Family
 from feinsum_fuse.model import processor
 from feinsum_fuse.model.kernel.basic_blocks import blocks, in_registers, split
 from feinsum_fuse.model.kernel.kernel_time import floor_lines, kernel_time, nest_time, seconds_a_line, streamed_lines
-from feinsum_fuse.model.kernel.line_traffic import Fetched, LineTraffic, Span, Walk, touched
+from feinsum_fuse.model.kernel.lines.line_traffic import Fetched, LineTraffic, Span, touched
+from feinsum_fuse.model.kernel.lines.walk import Walk
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.schedule.loop_trips import average_trips
 from feinsum_fuse.schedule.target import ANY_DEVICE

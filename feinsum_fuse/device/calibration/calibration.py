@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pyopencl as cl
@@ -159,6 +160,10 @@ class _Session:
             if self.levels and self.levels[0].shared:
                 again = between_runs.probes(self.bench, self.levels[0].size, self._outside(), self.groups)
                 self.probes |= {f"again {name}": probe for name, probe in again}
+        if self._own_beyond is not None:
+            own, _ = self._own_beyond
+            found = between_runs.own_probes(self.bench, own.size, self.units, self.groups)
+            self.probes |= {f"again own {percent}": probe for percent, probe in found}
         for name in [cache.name for cache in self.levels[:-1]]:
             for probe in (probe for what, probe in self.probes.items() if name in what.replace("_", " ").split()):
                 probe.warmed_by = MANY_RUNS
@@ -175,6 +180,15 @@ class _Session:
     def _own(self) -> frozenset[str]:
         """The levels beyond the nearest that are a unit's own."""
         return frozenset(cache.name for cache in self.levels[:-1] if not cache.shared)
+
+    @property
+    def _own_beyond(self) -> tuple[Cache, str] | None:
+        """The largest of a core's own caches, and what the memory beyond it is called; of a processor's cores alone."""
+        if not self.counts:
+            return None
+        outward = [*reversed(self.levels), None]
+        beyond = {cache: further.name if further else "MainMemory" for cache, further in pairwise(outward) if cache and not cache.shared}
+        return list(beyond.items())[-1] if beyond else None
 
     @property
     def counts(self) -> list[int]:
@@ -387,9 +401,13 @@ class _Session:
             result["streamed_line_seconds"] = self.bench.line * self.units / self.rate("streamed").value
         if any(name.startswith("ahead ") for name in self.probes):
             result |= foresight.figures(lambda name: 1 / self.rate(f"ahead {name}").value, self.bench.line)
-        if any(name.startswith("again ") for name in self.probes):
+        if f"again {between_runs.NAMES[0]}" in self.probes:
             last, memory = (self.rate(f"read {name} together").value for name in (self.levels[0].name, "MainMemory"))
             result |= dict(between_runs.figures(self._again, last, memory))
+        if self._own_beyond is not None:
+            own, beyond = self._own_beyond
+            near, far = self.units * self.of_one_unit(f"read {own.name}"), self.rate(f"read {beyond} together").value
+            result |= dict(between_runs.own_figures(lambda percent: self._again(f"own {percent}"), near, far))
         if self.counts:
             result["wake_seconds"] = self.wake_seconds()
             result["busy_launch_seconds"] = self.busy_launch_seconds()

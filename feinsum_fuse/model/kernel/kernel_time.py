@@ -24,7 +24,8 @@ from .compiler.nest_fusion import as_fused
 from .compiler.own_sums import with_own_sums_written_out
 from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
-from .line_traffic import Fetched, LineTraffic, Walk
+from .lines.line_traffic import Fetched, LineTraffic
+from .lines.walk import Walk
 from .machine import Machine, MemoryLevel
 from .occupancy import Occupancy, with_items_outside
 from .store_forwarding import waiting_loads
@@ -134,7 +135,7 @@ def nest_time(nest: Nest, machine: Machine, *, cold: bool = False, fused: bool =
         nest = as_written_out(with_own_sums_written_out(with_pairs_written_out(nest), machine), machine)
     starts = [0, *kernel_starts(nest), len(nest.body)]
     bodies = [nest.body[a:b] for a, b in pairwise(starts) if a < b]
-    timing = _Timing(nest, machine, cold)
+    timing = _Timing(nest, machine, cold, tuple(bodies))
     kernels = [timing.kernel(body, before) for before, body in zip([(), *bodies], bodies, strict=False)]
     found = _timed(timing, kernels)
     if not cold and timing.traffic.is_kept_in_part:
@@ -220,6 +221,7 @@ class _Timing:
     nest: Nest
     machine: Machine
     cold: bool
+    kernels: tuple[tuple[NestItem, ...], ...]
 
     @cached_property
     def registers(self) -> frozenset[str]:
@@ -227,7 +229,7 @@ class _Timing:
 
     @cached_property
     def traffic(self) -> LineTraffic:
-        return LineTraffic(self.nest, self.machine, self.registers)
+        return LineTraffic(self.nest, self.machine, self.registers, kernels=self.kernels)
 
     def kernel(self, body: tuple[NestItem, ...], before: tuple[NestItem, ...]) -> _Kernel:
         """The code of one kernel, which runs after another one."""

@@ -29,6 +29,7 @@ from ..processor import (
     LOST_BETWEEN_RUNS,
     MANY_RUNS,
     OF_ZERO,
+    OWN_LOST,
     WAITING_CALL,
     WHOLLY_KEPT,
     WHOLLY_LOST,
@@ -145,6 +146,23 @@ class Machine:
         follow one another; a line over the logarithm of how many there are."""
         one, many = (float(np.interp(100 * times, *self._lost[count])) for count in (1, MANY_RUNS))
         return one + (many - one) * min(1.0, math.log(runs) / math.log(MANY_RUNS))
+
+    @cached_property
+    def _own_lost(self) -> tuple[list[float], list[float]]:
+        """Percents of a core's own cache, and the part of so much that is gone when it is touched again; nothing where no probe says."""
+        measured = self._measured(OWN_LOST)
+        known = {min(measured) / 2: 0.0, **measured, 2 * max(measured): 1.0} if measured else {}
+        return list(known), list(known.values())
+
+    def lost_from_own(self, times: float) -> float:
+        """The part of so many times the largest of a core's own caches that is gone when the same is touched again."""
+        return float(np.interp(100 * times, *self._own_lost))
+
+    @cached_property
+    def measured_own(self) -> MemoryLevel | None:
+        """The largest of a core's own caches, if a calibration says what is left there."""
+        own = [level for level in self.levels[:-1] if not level.shared]
+        return own[-1] if own and self._own_lost[0] else None
 
     @cached_property
     def lanes(self) -> int:

@@ -15,14 +15,16 @@ from typing import NamedTuple
 
 from constantdict import constantdict
 
-from ...formats.affine import Affine
-from ...number_types import bytes_of
-from ...schedule.loop_trips import average_trips, part_of_whole
-from ...schedule.statement import Place
-from ...schedule.tree.nest import For, Nest, NestItem, statements
-from ..processor import CROWDED_SETS, MANY_RUNS
-from .basic_blocks import is_written_out, moves, shape, stored, strides
-from .machine import Machine, MemoryLevel
+from ....formats.affine import Affine
+from ....number_types import bytes_of
+from ....schedule.loop_trips import average_trips, part_of_whole
+from ....schedule.statement import Place
+from ....schedule.tree.nest import For, Nest, NestItem, statements
+from ...processor import CROWDED_SETS, MANY_RUNS
+from ..basic_blocks import is_written_out, shape, stored, strides
+from ..machine import Machine, MemoryLevel
+from .own_caches import CoreArrays, lost_parts
+from .walk import Walk, walk
 
 UNKNOWN_SIZE = 1 << 60
 """Elements along an axis whose size is not known."""
@@ -98,16 +100,6 @@ class Span(NamedTuple):
         return Span(max(self.length, other.length))
 
 
-class Walk(NamedTuple):
-    """How a core goes to the lines of a place: row by row, each row being a piece of lines that follow one another."""
-
-    unforeseen: float = 0.0
-    """The part of the lines that no cache asks for ahead of the core: first ones of rows."""
-    crowded: float = 0.0
-    """The part of the lines that begin rows which meet in few sets of the first cache and drive one another out of them, times the sets of
-    a calibration's columns over theirs."""
-
-
 class Fetched(NamedTuple):
     """Lines of an array that a block fetches."""
 
@@ -119,6 +111,7 @@ class Fetched(NamedTuple):
     crowd: float = 0.0
     """The part of the lines that drive one another out of a core's first cache since they meet in few of its sets."""
     streamed: bool = False  # written past the caches
+    array: str = ""
 
 
 class _Rows(NamedTuple):
@@ -171,6 +164,8 @@ class LineTraffic:
     shared cache, whose sets are scattered."""
     is_last: bool = False
     """Whether what is beyond the cache is main memory."""
+    kernels: Sequence[tuple[NestItem, ...]] = ()
+    """The bodies of all kernels, in the order in which they run."""
     runs: float = MANY_RUNS
     """How many runs follow one another until the caches hold others' data again."""
 
@@ -183,6 +178,8 @@ class LineTraffic:
         else what the kernel ``before`` touched is there, if both together fit.
         """
         self.ways, self.is_last = self._ways(cache), cache == self.machine.levels[-2]
+        if warm and cache == self.machine.measured_own:
+            return self._beyond_own(tuple(body), cache)
         lost = self._lost_between_runs(cache) if warm else 1.0
         if not lost and self._claimed(self.regions(body)) <= self._capacity(cache):
             return {}
@@ -204,6 +201,38 @@ class LineTraffic:
             kept = self._claimed(new) + self._claimed(last) <= capacity
             self._charge(tuple(body), new if kept else own, _Visited())
         return self.found
+
+    def _beyond_own(self, body: tuple[NestItem, ...], cache: MemoryLevel) -> dict[int, list[Fetched]]:
+        """The same of a core's own cache of which a calibration found what is left there: of each array the lines that are not."""
+        key = cache.name, True, tuple(map(id, body)), ()
+        if key not in self.near:
+            found = self._beyond(body, cache, False, ())
+            kernels = self.kernels if body in self.kernels else (body,)
+            own = [self._core_arrays(one) for one in kernels]
+            lost = lost_parts(own, kernels.index(body), cache.size, self.machine.lost_from_own)
+            every: dict[str, float] = {}
+            for fetched in (one for parts in found.values() for one in parts):
+                every[fetched.array] = every.get(fetched.array, 0.0) + fetched.lines
+            # What a kernel fetches again by itself it lost by itself.
+            first = {name: region.lines / max(region.lines, every.get(name, 0.0)) for name, region in self.regions(body).items()}
+            part = {name: 1 - (1 - lost[name]) * first[name] for name in first}
+            self.near[key] = {at: [f._replace(lines=f.lines * part[f.array]) for f in parts] for at, parts in found.items()}
+        return self.near[key]
+
+    def _core_arrays(self, body: tuple[NestItem, ...]) -> CoreArrays:
+        """What each core touches of a kernel's arrays if groups are dealt out evenly."""
+        regions, axes, dealt = self.regions(body), dict[str, int](), dict[str, tuple[int, ...]]()
+        for loops, statement in statements(body):
+            groups = {loop.name for loop in loops if loop.is_over_groups and loop.extent != 1}
+            axes |= {loop.binding: max(axes.get(loop.binding, 1), loop.extent or 1) for loop in loops if loop.name in groups}
+            for place in (*statement.operands, statement.target):
+                if place.source in self.registers or (statement.streamed and place is statement.target):
+                    continue
+                name, indices, _ = self._axes(place)
+                moved = tuple(axis for axis, index in enumerate(indices) if any(loop in groups for loop, _ in index.terms))
+                dealt[name] = moved if moved and dealt.get(name, moved) else ()
+        cores = min(self.machine.cores, math.prod(axes.values()))
+        return CoreArrays({name: of.claimed / (cores if dealt[name] else 1) for name, of in regions.items()}, dealt, cores)
 
     def _capacity(self, cache: MemoryLevel) -> float:
         return cache.size * self.machine.figure("cache_share")
@@ -281,8 +310,8 @@ class LineTraffic:
                     # Copies of a statement touch what none of their loops moves once.
                     times = at.times * parts.get(name, 1.0) * math.prod([at.copies[loop] for loop in at.copies.keys() & place.loops])
                     times *= self._part_of_whole(place, loops, at.above)
-                    walk, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
-                    part = Fetched(region.lines * times, region.run, region.written, walk, crowd)
+                    way, crowd = self._walk(place, (*at.above, *loops)), max(region.crowd, at.crowds.get(name, 0.0))
+                    part = Fetched(region.lines * times, region.run, region.written, way, crowd, array=name)
                     self.found.setdefault(id(statement), []).append(part)
             if not rest:
                 break
@@ -437,7 +466,7 @@ def _part_of(found: dict[int, list[Fetched]], lost: float) -> dict[int, list[Fet
     """What is fetched of these lines if so much of them is lost from one run to the next."""
     if lost == 1:
         return found
-    return {at: [Fetched(f.lines * lost, f.run, f.written, f.walk, f.crowd) for f in parts] for at, parts in found.items()}
+    return {at: [f._replace(lines=f.lines * lost) for f in parts] for at, parts in found.items()}
 
 
 def touched(run: float, line: int, apart: int) -> float:
@@ -446,52 +475,3 @@ def touched(run: float, line: int, apart: int) -> float:
     A run of a line's length that starts anywhere lies in two lines.
     """
     return max(1.0, 1 + (run - apart) / line)
-
-
-def walk(nest: Nest, machine: Machine, place: Place, loops: Sequence[For], *, far: bool = False) -> Walk:
-    """How the lines of a place are gone to, in the order in which loops touch them; ``far``: from main memory.
-
-    What is written out of a loop are streams of their own. Of the loops that turn, the innermost one that moves the place decides: caches
-    follow small steps; after a large one the first line of a row comes as a surprise, unless few rows take turns and are followed along
-    by a loop around. Rows that are read side by side and lie behind one another are one run, which the next ones continue.
-    """
-    width = bytes_of(nest.dtype_of(place.source))
-    line, followed = machine.figure("line_bytes"), machine.figure("followed_rows")
-    run, streams, is_walked = width, 1, False
-    piece = run
-    beside: list[tuple[int, int]] = []
-    rows: list[tuple[int, int]] = []
-    steps = moves(nest, place) or {}
-
-    def seen(part: float) -> Walk:
-        return Walk(part, machine.crowding(rows) * line / max(piece, line))
-
-    def surprising() -> float:
-        """The part of the lines of a run that nobody foresees: the first one, of a short run from main memory all."""
-        return 1.0 if far and run < machine.figure("foreseen_bytes") else line / max(run, line)
-
-    for loop in reversed(loops):
-        step = abs(steps.get(loop.name, 0)) * width
-        if not step or loop.extent == 1:
-            continue
-        written_out = is_written_out(nest, loop)
-        if written_out:
-            beside.append((step, loop.extent or 1))
-        while near := [one for one in beside if one[0] <= run]:
-            run += sum(apart * (count - 1) for apart, count in near)
-            beside = [one for one in beside if one not in near]
-        piece = piece if rows else run
-        if written_out:
-            continue
-        if step <= run or (step < machine.figure("far_bytes") and not is_walked):
-            if streams > followed:
-                return seen(surprising())
-            run, is_walked = max(run, step) + step * ((loop.extent or 1) - 1), True
-        elif is_walked:
-            # A piece of a row, and then one of another row: nobody foresees where that one begins, and only from afar it shows.
-            begins = far and step >= machine.figure("far_bytes")
-            return seen(surprising() if begins else 0.0)
-        else:
-            streams *= loop.extent or 1
-            rows.append((step, loop.extent or 1))
-    return seen(surprising() if streams > followed else 0.0)

@@ -1,0 +1,1 @@
+"""Lines that a kernel fetches from beyond its caches."""
