@@ -1,4 +1,4 @@
-"""The sizes of sets I to AH, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
+"""The sizes of sets I to AI, drawn: ``python -m benchmarks.fidelity.sizes`` prints what its workloads' files have.
 
 Each rank is drawn from its range, small sizes as often as large ones of as many times the size.
 """
@@ -268,6 +268,16 @@ RANGES: dict[int, dict[str, dict[str, tuple[int, int]]]] = {
         "cloud_distances": {"B": (4, 16), "I": (150, 600), "J": (150, 600)},
         "pair_energies": {"I": (400, 2000)},
         "word_scores": {"Q": (16, 80), "D": (200, 1000), "T": (150, 600)},
+    },
+    2637: {
+        "differential_attention": {"H": (3, 10), "M": (100, 300), "D": (24, 80), "E": (32, 100)},
+        "forecast_scores": {"M": (12, 50), "I": (2000, 12000)},
+        "correlation_energy": {"I": (8, 20), "A": (20, 50), "Q": (60, 200)},
+        "route_choice": {"H": (24, 120), "R": (200, 800), "L": (100, 400)},
+        "galaxy_shear": {"I": (200, 900), "J": (800, 4000)},
+        "room_echoes": {"M": (12, 60), "S": (100, 400), "F": (40, 160)},
+        "soil_moisture": {"Y": (30, 100), "C": (500, 3000)},
+        "stream_mixing": {"T": (300, 1500), "N": (3, 6), "D": (128, 512)},
     },
 }
 """Seed -> workload -> the least and the largest size of each of its ranks that is drawn; the others follow from these."""
