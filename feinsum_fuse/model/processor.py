@@ -30,6 +30,9 @@ ENTRY_OPERATIONS = 10
 """Around a loop: where it begins in each array, its first and last values, and the loop outside. Eight to 14 in what PoCL makes of five."""
 SHORT_COPY = 3
 """Iterations at the most of a loop of known length of whose copies compilers make no vectors: the shortest have four numbers of 32 bits."""
+SHORTEST_VECTOR = 4
+"""Elements of 32 bits that a unit which divides takes in the time of a scalar (DIVPS and DIVSS of 16 bytes, SQRTPS and SQRTSS: the same in
+Fog's Instruction tables from Nehalem to Zen 4)."""
 SAMPLE_SECONDS = 2e-3
 """A warm sample lasts so long at the least, and holds the mean of as many runs as it takes (``device.timing.timing.SHORTEST_SAMPLE``)."""
 LOST_BETWEEN_RUNS = "last_cache_lost_"
@@ -69,6 +72,7 @@ FIGURES: dict[str, Assumed] = {
     "written_out_parts": Assumed(5, "steps of a longer sum at a time, the same, by a compiler that writes out some: Intel's of 2026"),
     "group_index_times": Assumed(1.0, "times as long a loop over scalars takes that asks for a group's index: as without (LLVM 14)"),
     "neighbour_times": Assumed(1.0, "times as long neighbours in straight code take as one vector of them: joined to one (LLVM 14)"),
+    "pack_loss": Assumed(0.0, "part of the shorter of filling lanes and arithmetic that is not hidden: ports of their own (Zen)"),
     "overlap_loss": Assumed(0.0, "part of the shorter of fetching and computing that the longer does not hide; a calibration measures it"),
 }
 """Name in ``arch.variables`` -> what is assumed.

@@ -19,7 +19,7 @@ from feinsum_fuse.device.calibration import calibration, device_file
 from feinsum_fuse.device.calibration.between_runs import OWN_PERCENTS
 from feinsum_fuse.device.calibration.caches import Cache, caches, held_bytes, share_of
 from feinsum_fuse.device.calibration.calibration import OVERLAP, PROBE_KINDS, SHORTLY
-from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, written
+from feinsum_fuse.device.calibration.core_probes import BODIES, CoreBench, pack_loss, written
 from feinsum_fuse.device.calibration.probes import PLACED_BYTES, PLACES, Bench, Probe, Rate, sample_in_turns, source_of, usual_length
 from feinsum_fuse.device.catalogue import DeviceInfo, devices, find_device, target
 from feinsum_fuse.device.program.instruction_mix import DISASSEMBLERS, machine_loops
@@ -76,6 +76,7 @@ def test_rates_are_plausible(calibrated: Spec) -> None:
     operations += ["split_store", "narrow_store", "narrow_load", "narrow_multiply_add", "crowded_line", "crowded_set_line"]
     operations += ["scattered", "forwarded", "issue", "short_copy"]
     assert all(1e-11 < variables[f"{name}_seconds"] < 1e-5 for name in operations)
+    assert 0 <= variables["pack_loss"] <= 1
     assert all(1e7 < variables[f"multiply_adds_{dtype}"] < 1e15 for dtype in ("float32", "float64"))
 
 
@@ -105,6 +106,12 @@ def test_stores_past_the_caches_are_probed_on_every_device(device: cl.Device, la
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not any(map(shutil.which, DISASSEMBLERS)), reason="machine code cannot be read here")
+def test_what_arithmetic_does_not_hide_of_filling_lanes() -> None:
+    """Two vectors of 16 are filled in 15 ns, 66 multiply-adds take 13.2: of the shorter a half shows in 21.6, at most all of it."""
+    found = [pack_loss(both, 0.5, 0.2, 16) for both in (15.0, 21.6, 40.0)]
+    assert found == pytest.approx([0.0, 0.5, 1.0])
+
+
 def test_lanes_are_filled_without_an_address_for_each() -> None:
     """As in kernels, where they lie at known distances from one place: Intel's compiler once computed a place for every other one."""
     device = next((device for device in devices() if "Intel" in device.platform.name), None)

@@ -13,8 +13,10 @@ from feinsum_fuse.formats.spec import Spec
 from feinsum_fuse.model.kernel.kernel_time import BlockTime, CodeFigures, kernel_time
 from feinsum_fuse.model.kernel.machine import Machine
 from feinsum_fuse.model.processor import CYCLES, FIGURES
-from tests.model.test_kernel_time import DEVICE, product, with_variables
+from tests.model.test_kernel_time import DEVICE, core, product, with_variables
 
+SIXTEEN_LANES = Path(__file__).resolve().parents[2] / "benchmarks" / "fidelity" / "data" / "xeon_avx512" / "device.yaml"
+"""A processor with longer vectors than :data:`DEVICE` has."""
 SLOW = 1e-4
 """Seconds that whatever else a kernel does are short beside."""
 
@@ -41,12 +43,12 @@ def scalars(rows: int, columns: int, *, registers: bool) -> Spec:
     )
 
 
-def columns(rows: int, deep: int) -> Spec:
+def columns(rows: int, deep: int, lanes: int = 8) -> Spec:
     """A product whose lanes run down the columns of what it reads: lanes are filled one by one."""
     return mapped(
         f"{{rank_sizes: {{M: {rows}, N: 8, K: {deep}}}, bits_per_value: {{All: 32}}, einsums: ['Z[m, n] = A[m, k] * B[k, n]']}}",
         "[A, B, Z]",
-        "- !Temporal {rank_variable: m, tile_shape: 8}\n  - !Temporal {rank_variable: n, tile_shape: 1}\n"
+        f"- !Temporal {{rank_variable: m, tile_shape: {lanes}}}\n  - !Temporal {{rank_variable: n, tile_shape: 1}}\n"
         "  - !Storage {tensors: [Z], component: Register}\n  - !Temporal {rank_variable: k, tile_shape: 1}\n"
         "  - !Spatial {rank_variable: m, tile_shape: 1, component: Lane, name: lane}",
     )
@@ -262,6 +264,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "foreseen_bytes": (elementwise("2 * A[m, n]", 1024, 64), 0, 8192),
     "followed_rows": (product(4, 2, size=512), 512, 1),
     "overlap_loss": (product(4, 2, size=2048), 0, 1),
+    "pack_loss": (with_variables(columns(64, 64), pack_seconds=1e-6), 0, 1),
     "wake_seconds": (product(4, 2), 0, 1e-5),
     "line_bytes": (far_rows(16384, 256), 64, 128),
     "lookahead_operations": (product(1, 1), 64, 512),
@@ -338,6 +341,19 @@ def test_half_vectors_take_what_they_were_measured_at() -> None:
     assert seconds(filled, narrow_load_seconds=1e-13) < seconds(filled), "lanes are filled by loads of elements"
 
 
+def test_lanes_of_whole_vectors_are_filled_on_the_ports_of_arithmetic() -> None:
+    """A vector of eight takes seven moves and a multiply-add, here as long: twice as long as either where they share ports."""
+    short = {"multiply_add_latency_seconds": 1e-13, "issue_seconds": 1e-13, "load_seconds": 1e-13, "access_seconds": 1e-13}
+    whole, half = (with_variables(columns(64, 64, lanes), **short) for lanes in (8, 4))
+    machine = Machine.of(whole)
+    assert machine is not None
+    beside = {f"{name}_seconds": 1 / machine.rate / moves for name, moves in (("pack", 7), ("cut_pack", 7))}
+    apart, together = (core(with_variables(whole, **beside, pack_loss=loss)) for loss in (0, 1))
+    assert together == pytest.approx(2 * apart, rel=0.05)
+    hidden, shown = (core(with_variables(half, **beside, pack_loss=loss)) for loss in (0, 1))
+    assert hidden == shown, "half vectors have a port more"
+
+
 def test_lanes_that_share_a_line_leave_together() -> None:
     """Of rows of one element the lanes are neighbours; of rows of 64 each has a line of its own."""
     pairs = mapped(
@@ -376,6 +392,18 @@ def test_divisions_are_done_beside_functions() -> None:
     calls, both, divisions = (seconds(spec, exp_vector_seconds=e, div_vector_seconds=d) for e, d in ((2e-6, 0), (2e-6, 1e-6), (0, 1e-6)))
     assert calls == both > 1.5 * divisions
     assert seconds(elementwise("1 / (1 + exp(A[m, n]))"), div_chain_vector_seconds=1) < 0.1
+
+
+def test_quarters_of_vectors_are_divided_as_scalars() -> None:
+    """A unit divides 16 bytes in the time of a scalar, where half a vector is longer; a function is operations of any length alike."""
+    taken = {"vector": 4e-9, "half_vector": 2e-9, "scalar": 1e-9}
+    figures = {f"{name}_{of}_seconds": seconds for name in ("div", "exp") for of, seconds in taken.items()}
+    wide = Machine.of(with_variables(ff.loads(SIXTEEN_LANES.read_text()), **figures))
+    narrow = Machine.of(with_variables(elementwise("1 / A[m, n]"), **figures))
+    assert wide is not None and narrow is not None and (wide.lanes, narrow.lanes) == (16, 8)
+    assert [wide.function("div", lanes) for lanes in (16, 8, 4, 2)] == pytest.approx([4e-9, 2e-9, 1e-9, 1e-9])
+    assert [wide.function("exp", lanes) for lanes in (16, 8, 4, 2)] == pytest.approx([4e-9, 2e-9, 2e-9, 2e-9])
+    assert narrow.function("div", 4) == pytest.approx(2e-9), "that is what was measured"
 
 
 def test_the_largest_so_far_takes_an_addition() -> None:

@@ -24,7 +24,7 @@ from ..catalogue import DeviceInfo, find_device, target
 from ..timing.machine_share import Interference
 from . import between_runs, foresight, sum_probes
 from .caches import FAR_LINE_COST, LAST_CACHE, LOAD_COST, OWN_LINE_COST, OWN_LINE_LOSS, SUMS_AT_ONCE, Cache, caches, held_bytes, share_of
-from .core_probes import CHAIN_OPERATIONS, CoreBench
+from .core_probes import CHAIN_OPERATIONS, CoreBench, pack_loss
 from .foresight import ForesightBench
 from .probes import BUSY, Bench, Probe, Rate, best_bench, sample_in_turns
 from .sum_probes import SumBench
@@ -390,10 +390,13 @@ class _Session:
             # Of the instruction set that the compiler writes for. A processor that renames its stack hides from a clock what is spilled.
             result["vector_registers"] = found.vector_registers
         result |= {name: self.rate(name).value for name in self.probes if name.startswith(("broadcast", "strided"))}
-        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith("lookahead")]
+        operations = [name for name in self.probes if name.startswith("core ") and not name.endswith(("lookahead", "beside"))]
         result |= {f"{name.removeprefix('core ')}_seconds": 1 / self.rate(name).value for name in operations}
         result |= dict(self.overlap_losses())
         result["lookahead_operations"] = self.lookahead_operations()
+        if self.bench.group == 1 and self.bench.lanes > 1:
+            both, pack = (1 / self.rate(f"core {name}").value for name in ("pack_beside", "pack"))
+            result["pack_loss"] = pack_loss(both, pack, self.bench.lanes / self.of_one_unit("multiply_adds_float32"), self.bench.lanes)
         result |= sum_probes.figures(lambda name: 1 / self.rate(f"sums {name}").value, result)
         if self.bench.group == 1 and self.levels and self.levels[0].shared:
             result[LAST_CACHE] = self.levels[0].size

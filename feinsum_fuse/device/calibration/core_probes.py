@@ -149,6 +149,7 @@ BODIES = {
     f" q[i + {SHORT_COPY * COPIED_NUMBERS} * j + {COPIED_NUMBERS} * k] = p[{SHORT_COPY**2} * i + {SHORT_COPY} * j + k];",
     "forwarded": "for (int i = 0; i < n; ++i) { q[0] = p[i]; q[1] = p[i + 64]; a0 += *(__global VEC const *) q; }",
     "pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); }",
+    "pack_beside": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(PACK(0)); a1 += (VEC)(PACK(8)); BESIDE }",
     "cut_pack": "for (int i = 0; i < n; ++i) { int const at = i * 17; a0 += (VEC)(CUT_PACK(0)); a1 += (VEC)(CUT_PACK(8)); }",
     "lane_stores": "for (int i = 0; i < n; ++i) { VEC v = x[i] + u; LANE_STORES }",
 }
@@ -195,6 +196,7 @@ class CoreBench:
             ("vector_memory_chain", "vector_update", 1, 1),
             ("vector_memory_update", "vector_update", UPDATES, UPDATES),
             ("pack", "pack", 16, 2 * 16 * max(1, self.bench.lanes - 1)),
+            ("pack_beside", "pack_beside", 16, 16),
             ("lane_store", "lane_stores", LANE_STORED, LANE_STORED * self.bench.lanes),
             ("scattered", "scattered", APART_RESULTS, APART_RESULTS),
             ("forwarded", "forwarded", FORWARDED, FORWARDED),
@@ -378,6 +380,7 @@ class CoreBench:
             "TWICE": " ".join(f"a{k} += x[i + {k // 2}] * p[{k * 64} + (i & 63)];" for k in chains),
             "STORES": " ".join(f"y[i + {k}] = u;" for k in chains),
             "PACK(from)": ", ".join(f"p[at + from + {k} * 256]" for k in range(lanes)),
+            "BESIDE": " ".join(f"a{k} = a{k} * u + w;" for _ in range(beside_packs(lanes)) for k in chains[2:]),
             **_cut_pack(lanes),
             "LANE_STORES": " ".join(f"q[i + {k} * 272] = {f'v.s{k:x}' if lanes > 1 else 'v'};" for k in range(lanes)),
         }
@@ -416,6 +419,19 @@ class CoreBench:
         text = "".join(f"#define {name} {meaning}\n" for name, meaning in words.items()) + text
         source = source_of(text, bench.dtype, bench.lanes, bench.group, bench.line)
         return Loaded(Executable(source, ("-cl-mad-enable",), (), ()), queue_of(bench.device).context)
+
+
+def beside_packs(lanes: int) -> int:
+    """How often each chain but two multiplies and adds beside two vectors of so many lanes that are filled one by one, which takes about as
+    long: of 16 lanes 30 moves and 64 multiply-adds."""
+    return max(1, lanes // 2)
+
+
+def pack_loss(both: float, pack: float, multiply_add: float, lanes: int) -> float:
+    """The part of the shorter of filling lanes and arithmetic that the longer does not hide, by the seconds of both, of a lane and of a
+    multiply-add of vectors."""
+    packing, computing = 2 * (lanes - 1) * pack, (beside_packs(lanes) * (ACCUMULATORS - 2) + 2) * multiply_add
+    return min(1.0, max(0.0, (both - max(packing, computing)) / min(packing, computing)))
 
 
 def _rows_of(columns: int) -> list[str]:

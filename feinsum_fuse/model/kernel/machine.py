@@ -30,6 +30,7 @@ from ..processor import (
     MANY_RUNS,
     OF_ZERO,
     OWN_LOST,
+    SHORTEST_VECTOR,
     WAITING_CALL,
     WHOLLY_KEPT,
     WHOLLY_LOST,
@@ -265,6 +266,8 @@ class Machine:
             is_half = lanes <= self.lanes // 2
             whole = self.variable(f"{measured}_vector_seconds", vector * self.cycle)
             each = self.variable(f"{measured}_half_vector_seconds", whole) if is_half else whole
+            if lanes <= SHORTEST_VECTOR < self.lanes // 2 and (name == DIVISION or FUNCTIONS[name].is_divided):
+                each = min(each, self.variable(f"{name}_scalar_seconds", each))
             return part * (each - self._beside_probe(measured, each, is_half=is_half))
         alone = self.variable(f"{name}_scalar_seconds", scalar * self.cycle)
         return part * (alone if self.is_vectorised(name) else self.variable(f"{name}_loop_seconds", alone))

@@ -87,10 +87,10 @@ class Straight:
         """The busiest port's time for the code once, and what each access to memory delays it."""
         second = self.machine.seconds
         is_crowded = self._missing > -self.machine.figure("vector_registers") / 2
+        is_narrow = all(self.scalars.is_narrow(line, self.vectorised) for line in self.block.lines)
         ports = [
-            self._counts.computing(self.machine, spread=is_crowded),
+            self._counts.filling(self.machine, is_crowded=is_crowded, is_narrow=is_narrow),
             self._counts.loading(self.machine, self.loads),
-            self._counts.packing(self.machine, is_crowded=is_crowded),
             self._counts.gathered * second("gathered"),
             self._counts.updating(self.machine),
             self._turned * second("spilled"),

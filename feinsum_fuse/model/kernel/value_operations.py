@@ -307,6 +307,13 @@ class CodeCounts:
         cut = machine.variable("crowded_cut_pack_seconds", cut) if is_crowded else cut
         return self.packed * whole + self.cut_packed * max(0.0, cut - whole)
 
+    def filling(self, machine: Machine, *, is_crowded: bool, is_narrow: bool) -> float:
+        """Seconds in which the arithmetic of an iteration starts and its lanes are put into vectors: on some cores what moves lanes of
+        whole vectors takes ports of multiply-adds; for half vectors (``is_narrow``) there is one more.
+        """
+        computing, packing = self.computing(machine, spread=is_crowded), self.packing(machine, is_crowded=is_crowded)
+        return max(computing, packing) + (0.0 if is_narrow else machine.figure("pack_loss")) * min(computing, packing)
+
     def computing(self, machine: Machine, *, spread: bool = False) -> float:
         """Seconds in which the arithmetic of an iteration starts; ``spread``: whether scalars are put into lanes on its ports."""
         wide = 1 - machine.narrow("multiply_add", 1 / machine.rate) * machine.rate
