@@ -118,7 +118,7 @@ def test_lanes_are_filled_without_an_address_for_each() -> None:
     if device is None:
         pytest.skip("Intel's runtime is not installed")
     found = [loop for loop in machine_loops(CoreBench(Bench(device, "float32", 8), 1 << 26)._core.executable, device) if loop.loads >= 16]
-    filled = [loop for loop in found if "pack" in loop.function]
+    filled = [loop for loop in found if "pack" in loop.function and "beside" not in loop.function]
     assert filled
     assert all(len(loop.instructions) < 2.5 * loop.loads for loop in filled)
 
