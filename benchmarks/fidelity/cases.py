@@ -230,14 +230,16 @@ DRAWN_BY_SUBJECT_ON_A_XEON_ONCE_MORE = (
 """Workloads AH: of kinds that are in none of the others, as nets that forget, fast transforms, detection of people, maps made by
 satellites, nets that learn operators, scanning of shapes, molecular dynamics in float64 and search for documents have them, sizes drawn;
 judged once on both runtimes on the Xeon of sets AA and AD, looked at since. Their mappings are chosen as set I's were."""
-NOT_LOOKED_AT: tuple[str, ...] = (
+DRAWN_BY_SUBJECT_ON_A_XEON_THEN = (
     *("differential_attention", "forecast_scores", "correlation_energy", "route_choice"),
     *("galaxy_shear", "room_echoes", "soil_moisture", "stream_mixing"),
 )
 """Workloads AI: of kinds that are in none of the others, as nets that subtract one attention from another, the judgement of forecasts, the
 theory of electrons that avoid one another, traffic, lensing by galaxies, the acoustics of rooms, water in soils and nets of several streams
-have them, sizes drawn; for both runtimes on the Xeon of sets AA, AD and AH. Their mappings are chosen as set I's were. No interval is made
-of them; the next set gets this name."""
+have them, sizes drawn; judged once on both runtimes on the Xeon of sets AA, AD and AH, looked at since. Their mappings are chosen as set
+I's were."""
+NOT_LOOKED_AT: tuple[str, ...] = ()
+"""Workloads AJ, which nobody has drawn yet: no interval is made of them, and the next set gets this name."""
 SETS = {
     "workloads that the model was developed on": DEVELOPED,
     "workloads that were held out once": JUDGED,
@@ -273,9 +275,10 @@ SETS = {
     "workloads of eight subjects on a Zen 3": DRAWN_BY_SUBJECT_ON_A_ZEN_3,
     "workloads of eight subjects on a Zen 4 once more": DRAWN_BY_SUBJECT_ON_ZEN_4_ONCE_MORE,
     "workloads of eight subjects on a Xeon once more": DRAWN_BY_SUBJECT_ON_A_XEON_ONCE_MORE,
+    "workloads of eight subjects on a Xeon then": DRAWN_BY_SUBJECT_ON_A_XEON_THEN,
     "held-out workloads": NOT_LOOKED_AT,
 }
-LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG", "AH", "AI")
+LETTERS = (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "AA", "AB", "AC", "AD", "AE", "AF", "AG", "AH", "AI", "AJ")
 """What these sets are called."""
 KNOWN = tuple(case for members in SETS.values() for case in members if members is not NOT_LOOKED_AT)
 """Workloads that intervals are made of."""

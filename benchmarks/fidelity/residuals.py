@@ -25,7 +25,7 @@ from .cases import LETTERS, SETS, Device
 from .measuring import NOISE, noise, seconds
 
 FIRST = Path(__file__).with_name("first_said.json")
-"""What was predicted of sets V to AH, of every fourth mapping."""
+"""What was predicted of sets V to AI, of every fourth mapping."""
 Weighted = Sequence[tuple[float, float]]
 """Numbers, each with its weight."""
 STEPS = 20
