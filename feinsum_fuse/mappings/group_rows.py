@@ -83,7 +83,22 @@ class GroupRows:
             self.far_lines[key] = self._far_lines(rows)
         alone = self.segment.extent(rows) * prod(map(self.segment.extent, self.segment.batches))
         vectors = self.segment.points * tile / alone / self.plan.width
-        return 1 + self.far_lines[key] * self.plan.target.far_line_cost / vectors
+        return 1 + (self.far_lines[key] + self._cut_lines(rows, tile) * tile / alone) * self.plan.target.far_line_cost / vectors
+
+    def _cut_lines(self, rows: RowVariables, tile: int) -> float:
+        """Lines from beyond a core's own caches that neighbours read once more, since a group of so many rows takes a part of each.
+
+        None where local memory has no room for what groups of whole lines hand on.
+        """
+        segment, target = self.segment, self.plan.target
+        types, row_bytes, total = segment.cascade.tensors, segment.row_bytes(rows), 0.0
+        cut = {a.tensor for e in segment.einsums for a in e.operands if is_contiguous(a, rows[e.name])} - segment.written
+        for tensor in cut:
+            size, element = segment.around.tensor_bytes(tensor), np.dtype(types[tensor].dtype).itemsize
+            has_room = target.line_bytes // element * row_bytes <= target.limits.local_bytes
+            if size > target.core_cache_bytes and tile * element < target.line_bytes and has_room:
+                total += size / (tile * element) - size / target.line_bytes
+        return total
 
     def _far_lines(self, rows: RowVariables) -> float:
         """Lines that each group reads so: it is of one problem, and reads of what each problem has for itself no more than that one's."""

@@ -125,3 +125,18 @@ def test_the_result_is_the_same_wherever_it_is_turned(scope: str) -> None:
     windows = arrays["X"].reshape(4, 3, 5, 8, 7, 8).astype("float64")
     expected = np.einsum("bcpiqj,dcij->bpqd", windows, arrays["K"]) + arrays["e"]
     np.testing.assert_allclose(program(**arrays)["Z"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("cache", "room", "tile"), [(2 << 20, 1 << 20, 16), (4 << 20, 1 << 20, 8), (2 << 20, 128 << 10, 8)], ids=["far", "near", "no room"]
+)
+def test_groups_take_whole_lines_of_what_lies_beyond_a_core_s_caches(cache: int, room: int, tile: int) -> None:
+    """Of 294 columns groups of 8 leave the cores equal shares, but two of them read each line of 3.6 MB. Groups of 16 hand on 195 KB."""
+    sizes = {"A": 277, "B": 8, "C": 294, "D": 11}
+    limits = replace(TARGET.limits, local_bytes=room)
+    target = replace(TARGET, vector_bytes=32, vector_registers=16, core_cache_bytes=cache, far_line_cost=5.7, limits=limits)
+    cascade, rows = suited(ff.cascade(["Z[b,c,a] = A[a,d,c] * B[d,b]"], sizes=sizes), target), {"A_packed": "c", "Z": "c"}
+    noted = Noted(Given({"rows of A_packed+Z": rows}))
+    Family(default_space(cascade, None, target), target, outputs=cascade.outputs).mapping(noted)
+    assert noted.taken["tile of A_packed+Z"] == tile
+    assert tile < 16 or taken(cascade, target)["rows of A_packed+Z"] == rows
