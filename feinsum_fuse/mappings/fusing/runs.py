@@ -9,6 +9,7 @@ from math import inf, prod
 from ...cascades.cascade import Cascade
 from ...cascades.terms import Einsum
 from ...formats.workload import Workload
+from .order import in_order
 from .segment import (
     GROUP_POINTS,
     KERNEL_POINTS,
@@ -73,7 +74,8 @@ def segments(
     ``local_bytes``: of a group's own memory.
     """
     around, segment = Surroundings(cascade, workload, group_points, scalars), None
-    for einsum, following in zip(cascade.einsums, (*cascade.einsums[1:], None), strict=True):
+    einsums = in_order(cascade, far)
+    for einsum, following in zip(einsums, (*einsums[1:], None), strict=True):
         if segment is not None and beside and following is not None and _is_made_before(segment, einsum, following, far, budget):
             yield Segment.of(around, einsum)
             continue
