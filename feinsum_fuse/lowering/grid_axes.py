@@ -8,6 +8,7 @@ axis, if both have as many iterations.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -60,11 +61,13 @@ def _above_groups(loops: Loops, above_groups: Callable[[EinsumBranch, Position],
 
 
 def _neighbours(found: Mapping[Position, Sequence[EinsumBranch]]) -> dict[str, list[EinsumBranch]]:
-    """Einsum -> those before and after it that may share a kernel with it: they exchange nothing."""
+    """Einsum -> those before and after it that may share a kernel with it: these, and who shares loops with them, exchange nothing."""
     branches = {branch.einsum.name: branch for members in found.values() for branch in members}
+    together = {name: [m for members in found.values() if branch in members for m in members] for name, branch in branches.items()}
     result: dict[str, list[EinsumBranch]] = {}
     for one, other in pairwise(sorted(branches.values(), key=lambda branch: branch.path[-1].position)):
-        if not _exchange(one.einsum, other.einsum):
+        sharing = itertools.product(together[one.einsum.name], together[other.einsum.name])
+        if not any(_exchange(mine.einsum, its.einsum) for mine, its in sharing if mine is not its):
             result.setdefault(one.einsum.name, []).append(other)
             result.setdefault(other.einsum.name, []).append(one)
     return result

@@ -109,7 +109,8 @@ class GroupRows:
         for tensor, name, variables in reads:
             apart = prod(segment.extent(batch) for batch in segment.batches if batch[name] in variables)
             sizes[tensor] = max(sizes.get(tensor, 0), segment.around.tensor_bytes(tensor) // max(1, apart))
-        return sum(size for tensor, size in sizes.items() if tensor not in own and size > target.core_cache_bytes) / target.line_bytes
+        again = sum(size for tensor, size in sizes.items() if tensor not in own)
+        return again / target.line_bytes if again > target.core_cache_bytes else 0.0
 
     def _copied(self, rows: RowVariables) -> int:
         """Of how many rows at most local memory holds all that is read of them: groups may copy it."""
@@ -189,7 +190,7 @@ class GroupRows:
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         if self._read_anew(rows, tile) > UNEVEN:
             room = min(self.plan.budget // max(1, self.segment.row_bytes(rows)), self._copied(rows))
-            most = min(COMMON_TILE, extent // units, room)
+            most = min(LARGE_TILE, extent // units, room)
             parts += [tile * part // ROW_PARTS for part in range(ROW_PARTS + 1, most * ROW_PARTS // tile + 1)]
         whole = [n for n in parts if n % self.plan.width == 0]
         if tile % self.plan.width or not self.in_vectors(rows, lanes):

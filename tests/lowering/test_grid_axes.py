@@ -53,6 +53,41 @@ opencl:
 """
 
 
+LATER = """
+        - !Nested
+          nodes:
+            - !Temporal {rank_variable: h, tile_shape: 1}
+            - !Temporal {rank_variable: p, tile_shape: 4}
+            - !Spatial {rank_variable: p, tile_shape: 2, name: core, component: Core}
+            - !Sequential
+              nodes:
+                - !Nested
+                  nodes:
+                    - !Temporal {rank_variable: p, tile_shape: 1}
+                    - !Temporal {rank_variable: e, tile_shape: 1}
+                    - !Temporal {rank_variable: d, tile_shape: 1}
+                    - !Compute {einsum: O, component: MAC}
+                - !Nested
+                  nodes:
+                    - !Temporal {rank_variable: p, tile_shape: 1}
+                    - !Temporal {rank_variable: d, tile_shape: 1}
+                    - !Compute {einsum: N, component: MAC}
+"""
+
+
+def test_a_later_kernel_has_no_say() -> None:
+    """C and O exchange nothing, but N, which shares O's loops, reads C: C has its outermost loop on the axis of S's, as many groups each.
+
+    It was on the axis of O's: S's 16 groups of 128 were the first, and one of two cores had all of them.
+    """
+    workload = WORKLOAD.replace("READ", "K[h, p, d]") + '  - "O[h, p, e] = Q[h, p, d] * S[h, d, e]"\n  - "N[h, p] = Q[h, p, d] * C[h, d]"\n'
+    mapping = MAPPING.replace("OUTER", "1").replace("            - !Temporal {rank_variable: d, tile_shape: 16}\n", "")
+    mapping = mapping.replace("V, S, C]", "V, S, C, Q, O, N]")
+    spec = ff.loads(workload + mapping.replace("arch:", LATER.lstrip("\n") + "arch:"))
+    axes = {str(step.loop): step.axis for step in ff.lower(spec).steps if isinstance(step, Bind)}
+    assert axes["S.h"] == axes["C.h"] == "group.1" and axes["O.h"] == "group.2", axes
+
+
 @pytest.mark.parametrize(
     ("read", "outer", "axis"),
     [("K[h, p, d]", 1, "group.2"), ("K[h, p, d]", 2, "group.1"), ("K[h, p, d] * S[h, d, E: 0]", 1, "group.1")],
