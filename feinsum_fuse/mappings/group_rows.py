@@ -101,15 +101,8 @@ class GroupRows:
         return total
 
     def _far_lines(self, rows: RowVariables) -> float:
-        """Lines that each group reads so: it is of one problem, and reads of what each problem has for itself no more than that one's."""
-        target, segment = self.plan.target, self.segment
-        reads = [(access.tensor, einsum.name, access.variables) for einsum in segment.einsums for access in einsum.operands]
-        own = {tensor for tensor, name, variables in reads if rows[name] in variables} | segment.written
-        sizes: dict[str, int] = {}
-        for tensor, name, variables in reads:
-            apart = prod(segment.extent(batch) for batch in segment.batches if batch[name] in variables)
-            sizes[tensor] = max(sizes.get(tensor, 0), segment.around.tensor_bytes(tensor) // max(1, apart))
-        again = sum(size for tensor, size in sizes.items() if tensor not in own)
+        """Lines that each group reads so."""
+        target, again = self.plan.target, self.segment.shared_bytes(rows)
         return again / target.line_bytes if again > target.core_cache_bytes else 0.0
 
     def _copied(self, rows: RowVariables) -> int:

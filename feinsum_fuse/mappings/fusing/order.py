@@ -29,7 +29,7 @@ def in_order(cascade: Cascade, far: float) -> tuple[Einsum, ...]:
 
 
 def _beside_reader(cascade: Cascade, ordered: list[int], read: list[set[int]], writer: int, reader: int) -> list[int]:
-    """The order with what stands between a writer and a reader ahead of the chain that leads to the writer, as far as it needs none of it."""
+    """The order with what stands between a writer and a reader ahead of the chain that leads to the writer, if it needs none of that."""
     first, last = ordered.index(writer), ordered.index(reader)
     between = ordered[first + 1 : last]
     if not between or any(writer in read[place] for place in between):

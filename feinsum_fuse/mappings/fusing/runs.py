@@ -28,6 +28,8 @@ WIDE_ROWS = 4 * LEAST_ROWS
 """Columns of a second copy's panels with which its reader has register tiles of several vectors."""
 PIECES = 4
 """Times as many points as pay for a group's start, and as those before it, an Einsum has whose rows are written whole by its own kernel."""
+MOST_ROWS = 256
+"""Of a group."""
 MOST_FUSED = 16
 """Einsums of one kernel: the time to lower and to build it grows faster than their number."""
 
@@ -88,6 +90,7 @@ def segments(
             apart = _leaves_too_few(segment, longer, groups) or _idles(segment, longer, units, near, budget)
             apart = apart or bool(following and _is_better_apart(segment, longer, following, budget, local_bytes))
             apart = apart or _shares_lanes_alone(segment, longer, units, width) or _writes_pieces(segment, longer, near, budget)
+            apart = apart or _reads_too_often(segment, longer, units, far, budget)
             if not merged and _fits(longer, budget) and not apart and not _goes_across(segment, longer, far):
                 segment = longer
                 continue
@@ -142,6 +145,29 @@ def _shares_lanes_alone(segment: Segment, longer: Segment, units: int, width: in
         return False
     along = [lies_together(e.output, rows[e.name]) for rows in longer.rows for e in longer.einsums]
     return all(along) and any(e.reduces for e in segment.einsums) and most < max(map(segment.extent, segment.rows), default=0)
+
+
+def _reads_too_often(segment: Segment, longer: Segment, units: int, far: float, budget: int) -> bool:
+    """Whether what all rows use fits a core's own cache in two kernels and not in one, whose groups then read more for each of the few rows
+    for which they have room than it takes to write and to read once more what goes through memory between the two.
+    """
+    last = Segment.of(segment.around, longer.einsums[-1])
+
+    def again(one: Segment) -> float:
+        return min((_read_for_a_row(one, rows, units, far, budget) for rows in one.rows), default=inf)
+
+    problems = prod(map(longer.extent, longer.batches))
+    handed = sum(map(segment.around.tensor_bytes, set(longer.kept) - set(segment.kept)))
+    count = max((longer.extent(rows) for rows in longer.rows), default=1) * problems
+    return again(longer) > again(segment) + again(last) + 2 * handed / count
+
+
+def _read_for_a_row(segment: Segment, rows: RowVariables, units: int, far: float, budget: int) -> float:
+    """Bytes that a group reads of what all rows use, for each of its rows, if a core's own cache does not hold them."""
+    shared, held, extent = segment.shared_bytes(rows), segment.row_bytes(rows), segment.extent(rows)
+    if shared * units <= far:
+        return 0.0
+    return shared / max(1, min(MOST_ROWS, -(-extent // units), budget // held if held else extent))
 
 
 def _writes_pieces(segment: Segment, longer: Segment, near: int, held: int) -> bool:

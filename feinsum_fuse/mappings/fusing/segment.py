@@ -323,6 +323,16 @@ class Segment:
         through = {tensor for one, other in combinations(self.einsums, 2) for tensor in gone_through(one, other)}
         return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
 
+    def shared_bytes(self, rows: RowVariables) -> int:
+        """What all rows use of inputs and of what other segments write: of one problem, and of what each has for itself that one's."""
+        reads = [(access.tensor, einsum.name, access.variables) for einsum in self.einsums for access in einsum.operands]
+        own = {tensor for tensor, name, variables in reads if rows[name] in variables} | self.written
+        sizes: dict[str, int] = {}
+        for tensor, name, variables in reads:
+            apart = prod(self.extent(batch) for batch in self.batches if batch[name] in variables)
+            sizes[tensor] = max(sizes.get(tensor, 0), self.around.tensor_bytes(tensor) // max(1, apart))
+        return sum(size for tensor, size in sizes.items() if tensor not in own)
+
     def core_points(self, rows: RowVariables, units: int, near: int, held: int) -> float:
         """Points of each core, if groups take these rows; of Einsums that wait for arrays of more than ``held`` bytes, those that it could
         compute meanwhile. Few rows are one group, unless a cache of ``near`` bytes holds what they share.
