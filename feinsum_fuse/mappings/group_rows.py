@@ -183,7 +183,7 @@ class GroupRows:
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         if self._read_anew(rows, tile) > UNEVEN:
             room = min(self.plan.budget // max(1, self.segment.row_bytes(rows)), self._copied(rows))
-            most = min(LARGE_TILE, extent // units, room)
+            most = min(COMMON_TILE, extent // units, room)
             parts += [tile * part // ROW_PARTS for part in range(ROW_PARTS + 1, most * ROW_PARTS // tile + 1)]
         whole = [n for n in parts if n % self.plan.width == 0]
         if tile % self.plan.width or not self.in_vectors(rows, lanes):

@@ -148,26 +148,28 @@ def _shares_lanes_alone(segment: Segment, longer: Segment, units: int, width: in
 
 
 def _reads_too_often(segment: Segment, longer: Segment, units: int, far: float, budget: int) -> bool:
-    """Whether what all rows use fits a core's own cache in two kernels and not in one, whose groups then read more for each of the few rows
-    for which they have room than it takes to write and to read once more what goes through memory between the two.
+    """Whether what all rows use fits a core's own cache in two kernels and not in one, whose groups read more again for each of the few
+    rows for which they have room than it takes to write and to read what is handed on between the two, which caches hold.
     """
+    if any(einsum.is_copy for einsum in longer.einsums):
+        return False
     last = Segment.of(segment.around, longer.einsums[-1])
-
-    def again(one: Segment) -> float:
-        return min((_read_for_a_row(one, rows, units, far, budget) for rows in one.rows), default=inf)
-
-    problems = prod(map(longer.extent, longer.batches))
     handed = sum(map(segment.around.tensor_bytes, set(longer.kept) - set(segment.kept)))
-    count = max((longer.extent(rows) for rows in longer.rows), default=1) * problems
-    return again(longer) > again(segment) + again(last) + 2 * handed / count
+
+    def is_too_often(rows: RowVariables) -> bool:
+        count = longer.extent(rows) * prod(map(longer.extent, longer.batches))
+        apart = sum(_read_for_a_row(one, {name: rows[name] for name in one.names}, units, far, budget) for one in (segment, last))
+        return _read_for_a_row(longer, rows, units, far, budget) > apart + 2 * handed / count
+
+    return handed <= far and all(map(is_too_often, longer.rows))
 
 
 def _read_for_a_row(segment: Segment, rows: RowVariables, units: int, far: float, budget: int) -> float:
-    """Bytes that a group reads of what all rows use, for each of its rows, if a core's own cache does not hold them."""
-    shared, held, extent = segment.shared_bytes(rows), segment.row_bytes(rows), segment.extent(rows)
-    if shared * units <= far:
-        return 0.0
-    return shared / max(1, min(MOST_ROWS, -(-extent // units), budget // held if held else extent))
+    """Bytes that cores read of what all rows use, for each row: once, if their own caches hold all of it; else every group."""
+    shared, held, most = segment.shared_bytes(rows), segment.row_bytes(rows), -(-segment.extent(rows) // units)
+    if shared * units > far:
+        most = min(most, MOST_ROWS, budget // held if held else most)
+    return shared / max(1, most)
 
 
 def _writes_pieces(segment: Segment, longer: Segment, near: int, held: int) -> bool:
