@@ -245,7 +245,7 @@ CASES: dict[str, tuple[Spec, Spec | None]] = {
     "lone_memory_line": (far_rows(), REGISTER_TILE),
     "apart_lone_line": (far_rows(2048, 4080), REGISTER_TILE),
     "apart_lone_memory_line": (far_rows(2048, 4080), REGISTER_TILE),
-    "spilled": (product(16, 2), product(8, 2)),
+    "spilled": (product(16, 2), product(6, 2)),
     "running_max_chain_vector": (reduced("max(A[m, n])"), reduced("sum(A[m, n])")),
     "exp_vector": (elementwise("exp(A[m, n])"), elementwise("2 * A[m, n]")),
     "exp_chain_vector": (elementwise("exp(log(A[m, n]))"), elementwise("exp(A[m, n])")),

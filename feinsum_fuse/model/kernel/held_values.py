@@ -51,7 +51,8 @@ class _Values(CombineMapper):  # type: ignore[misc]
         if len(parts) == 1:
             return parts[0]
         moved = frozenset[str]().union(*(part.moved for part in parts))
-        return _Value(moved, all(part.stays for part in parts), sum(map(self.held, parts)))
+        beside = sum(map(self.held, parts)) if self.turning else _most_in_turn(parts)
+        return _Value(moved, all(part.stays for part in parts), beside)
 
     def held(self, value: _Value) -> float:
         """Registers of all copies of a value that are held at once, and of what they are made of if later copies make more of them."""
@@ -78,6 +79,12 @@ class _Values(CombineMapper):  # type: ignore[misc]
         """A number of another type is made of the one that was loaded, which is given up."""
         made: _Value = self.rec(expr.child)
         return made
+
+
+def _most_in_turn(parts: Sequence[_Value]) -> float:
+    """Registers that values need of which no later copies make more: of those before the one that is made their results alone are held."""
+    turning = [part for part in parts if not part.stays]
+    return max((before + max(1.0, part.beside) for before, part in enumerate(turning)), default=0.0)
 
 
 def held_at_once(line: CodeLine, loop: For, changed: Collection[str]) -> float:
@@ -120,10 +127,19 @@ def times_read(lines: Iterable[CodeLine]) -> Mapping[tuple[str, object], float]:
 
 
 def handed_on(line: CodeLine) -> frozenset[tuple[object, ...]]:
-    """The vectors that a statement leaves in registers for those after it: what it stores, unless a condition decides on that."""
+    """The vectors that a statement leaves in registers for those after it, what it stores, unless a condition decides on that."""
+    return frozenset() if is_conditional(line) else frozenset((vectors_at(line, line.statement.target),))
+
+
+def read_by(line: CodeLine) -> frozenset[tuple[object, ...]]:
+    """The vectors that statements after one find in registers since it has read them."""
+    return frozenset() if is_conditional(line) else frozenset([vectors_at(line, place) for place in line.statement.operands])
+
+
+def is_conditional(line: CodeLine) -> bool:
+    """Whether some copies of a statement stand under a condition."""
     statement = line.statement
-    is_conditional = line.guarded or statement.guards or statement.first or statement.later
-    return frozenset() if is_conditional else frozenset((vectors_at(line, statement.target),))
+    return bool(line.guarded or statement.guards or statement.first or statement.later)
 
 
 def waited(

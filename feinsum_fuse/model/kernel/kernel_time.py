@@ -22,6 +22,7 @@ from .basic_blocks import BasicBlock, blocks, in_registers, shape, with_pairs_wr
 from .compiler.block_code import Cases, code_of
 from .compiler.nest_fusion import as_fused
 from .compiler.own_sums import with_own_sums_written_out
+from .compiler.shared_values import unread_tiles
 from .compiler.written_out import as_written_out
 from .group_shares import busiest_share
 from .lines.line_traffic import Fetched, LineTraffic
@@ -225,7 +226,9 @@ class _Timing:
 
     @cached_property
     def registers(self) -> frozenset[str]:
-        return in_registers(self.nest)
+        if self.machine.items > 1:
+            return in_registers(self.nest)  # of a tile that work-items share another one may read
+        return in_registers(self.nest) | unread_tiles(self.nest, (block for body in self.kernels for block in blocks(self.nest, body)))
 
     @cached_property
     def traffic(self) -> LineTraffic:
@@ -258,9 +261,10 @@ class _Timing:
     def _queued(self, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> list[BlockTime]:
         """The blocks where stores of what several loops have computed wait for their lines while the core goes on, or are beside these."""
         result = []
-        for block, part in zip((code.block for code in blocks), parts, strict=True):
+        for stored, part in zip(blocks, parts, strict=True):
+            block = stored.block
             waiting = 0.0 if block.is_loop or not block.above else self._waiting_stores(part, block.entries)
-            ahead = 0.0 if block.is_loop or not part.code.stores else self._seen_ahead(block, part, blocks, parts)
+            ahead = 0.0 if block.is_loop or not part.code.stores else self._seen_ahead(stored, part, blocks, parts)
             if waiting > 0:
                 around = block.above[-1]
                 inside = sum(
@@ -272,11 +276,11 @@ class _Timing:
             result.append(replace(part, queued=ahead) if ahead > part.queued else part)
         return result
 
-    def _seen_ahead(self, block: BasicBlock, part: BlockTime, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> float:
+    def _seen_ahead(self, stored: _BlockCode, part: BlockTime, blocks: Sequence[_BlockCode], parts: Sequence[BlockTime]) -> float:
         """Seconds of straight code with stores that a short loop beside it hides: a core that looks beyond its end, or beyond the stores
-        into the next turn, does both at once.
+        into the next turn, does both at once, as far as these need other ports.
         """
-        hidden = 0.0
+        block, hidden = stored.block, 0.0
         for code, other in zip(blocks, parts, strict=True):
             above = code.block.above
             if not code.block.is_loop or code.part.items is not None or other.einsum != part.einsum or len(above) != len(block.above) + 1:
@@ -285,7 +289,8 @@ class _Timing:
                 operations = sum(share * straight.issued for share, straight in code.cases) * code.block.trips
                 ahead = self.machine.figure("lookahead_operations")  # 0 by a calibration beside much other work
                 seen = ahead / (ahead + operations) if ahead else 0.0
-                hidden = max(hidden, seen * min(part.seconds, other.core))
+                free = part.core + other.core - _busiest(stored, code)
+                hidden = max(hidden, seen * min(part.seconds, other.core, max(0.0, part.seconds - part.core + free)))
         return hidden
 
     def _waiting_stores(self, part: BlockTime, entries: float) -> float:
@@ -344,6 +349,16 @@ class _Timing:
             each = max(self.machine.figure("line_bytes") / nearest.read, 1 / nearest.strided)
             found[nearest.name] += lines * each * share
         return found
+
+
+def _busiest(one: _BlockCode, other: _BlockCode) -> float:
+    """Seconds in which the port works for two blocks that is busiest with both, on the core that has most of their work."""
+    every: list[float] = []
+    for code in (one, other):
+        for part, straight in code.cases:
+            times = [code.part.own * part * port for port in straight.port_seconds]
+            every = [before + time for before, time in zip(every or [0.0] * len(times), times, strict=True)]
+    return max(every, default=0.0)
 
 
 def _code_figures(cases: Sequence[tuple[float, Straight]], block: BasicBlock) -> CodeFigures:

@@ -31,6 +31,7 @@ from ..processor import (
     OF_ZERO,
     OWN_LOST,
     SHORTEST_VECTOR,
+    SPILLED_COLUMNS,
     WAITING_CALL,
     WHOLLY_KEPT,
     WHOLLY_LOST,
@@ -201,6 +202,15 @@ class Machine:
         if found is None:
             found = self._known[name] = operation_seconds(self.arch, name, self.rate)
         return found
+
+    @cached_property
+    def turned_sum(self) -> float:
+        """Seconds in which a sum that finds no register is turned around in registers and memory, beyond what the arithmetic takes of the
+        tile of a calibration in which as many sums again as half of the registers find none.
+        """
+        registers = self.figure("vector_registers")
+        sums = registers // 2 * SPILLED_COLUMNS
+        return max(0.0, self.seconds("spilled") - sums / self.rate / (sums + SPILLED_COLUMNS + 1 - registers))
 
     def narrow(self, name: str, whole: float) -> float:
         """Seconds of an operation on half a vector or less, where one on a whole vector takes so many: as many, if no probe says less."""

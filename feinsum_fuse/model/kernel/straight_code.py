@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...formats.language.reductions import ADD, REDUCTIONS
-from ...formats.workload import operand_name
 from ...schedule.kept_property import kept_property
 from ...schedule.loop_trips import average_trips
 from ...schedule.statement import Place
@@ -23,11 +22,12 @@ from .compiler.group_indices import are_left_alone
 from .compiler.issued import issuing_seconds
 from .compiler.own_sums import OwnSums
 from .compiler.scalar_vectors import ScalarVectors
+from .compiler.shared_values import moved_by, operations_by_line
 from .compiler.sum_vectors import SumVectors
-from .held_values import handed_on, most_held, times_read, vectors_at, waited
+from .held_values import handed_on, most_held, read_by, times_read, vectors_at, waited
 from .machine import Machine
 from .matrix_blocks import BlockMoves, columns_of
-from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, by_loops, is_call, is_divided
+from .value_operations import ADDITION, ONE_INSTRUCTION, SIMPLE, CodeCounts, is_call, is_divided
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ class Straight:
         return max(once, self._issuing) * self.block.entries
 
     @kept_property
+    def port_seconds(self) -> tuple[float, ...]:
+        """Seconds in which each port works for all entries of the block."""
+        times = self._passes * self.block.entries if self.summed == 1 else 0.0
+        return tuple([times * port for port in self.ports])
+
+    @kept_property
     def _working(self) -> float:
         """Seconds of an entry's operations."""
         if self.summed == 1:
@@ -83,21 +89,25 @@ class Straight:
         return self.sums.are_worth(self._counts.gathered, are_long=calls)
 
     @kept_property
-    def iteration(self) -> float:
-        """The busiest port's time for the code once, and what each access to memory delays it."""
+    def ports(self) -> tuple[float, ...]:
+        """Seconds in which each port works for the code once."""
         second = self.machine.seconds
         is_crowded = self._missing > -self.machine.figure("vector_registers") / 2
         is_narrow = all(self.scalars.is_narrow(line, self.vectorised) for line in self.block.lines)
-        ports = [
-            self._counts.filling(self.machine, is_crowded=is_crowded, is_narrow=is_narrow),
+        turning = self._turned * self.machine.turned_sum
+        return (
+            self._counts.filling(self.machine, is_crowded=is_crowded, is_narrow=is_narrow) + turning,
             self._counts.loading(self.machine, self.loads),
             self._counts.gathered * second("gathered"),
             self._counts.updating(self.machine),
-            self._turned * second("spilled"),
             self._counts.storing(self.machine) + self.spilled * second("store"),
             self._scattered * second("scattered"),
-        ]
-        delayed = max(ports) + (self.loads + self.stores) * second("access")
+        )
+
+    @kept_property
+    def iteration(self) -> float:
+        """The busiest port's time for the code once, and what each access to memory delays it."""
+        delayed = max(self.ports) + (self.loads + self.stores) * self.machine.seconds("access")
         computing, loss = delayed + self.functions, self.machine.division_loss(self.lanes) if self.functions else 0.0
         working = max(computing, self._counts.dividing, self._counts.looped) + loss * min(computing, self._counts.dividing)
         return math.hypot(working, self._waiting_calls)
@@ -109,7 +119,7 @@ class Straight:
         longest, loop = 0.0, self.block.loop
         left: dict[tuple[object, ...], tuple[float, int]] = {}
         for line in self.block.lines:
-            moving, lanes = self._moving(line), self._lanes_of(line)
+            moving, lanes = moved_by(line, self._written), self._lanes_of(line)
             turning = [(what, names) for what, names in self.scalars.operations(line)[-1] if loop is None or loop.name in moving(names)]
             each, calls = waited(line, [(self._result_latency(what, lanes), is_call(what), names) for what, names in turning], left)
             left |= dict.fromkeys(handed_on(line), (each, calls))
@@ -181,23 +191,7 @@ class Straight:
 
     @kept_property
     def _operations(self) -> dict[int, Counter[tuple[str, frozenset[str]]]]:
-        return {id(line): self._counted(line) for line in self.block.lines}
-
-    def _counted(self, line: CodeLine) -> Counter[tuple[str, frozenset[str]]]:
-        moving = self._moving(line)
-        counted, own, fused, _ = self.scalars.operations(line)
-        found = by_loops(counted, fused, moving)
-        cost = None if line.statement.reduce is None else REDUCTIONS[line.statement.reduce].cost
-        if cost is not None:
-            # The largest so far is one instruction of vectors, on the ports of additions: none asks any more whether it is a number.
-            found[ADDITION if line.is_vector else cost, moving(own) | line.around] += 1
-        return found
-
-    def _moving(self, line: CodeLine) -> Callable[[frozenset[str]], frozenset[str]]:
-        """Variables of a statement's value -> the loops that move them."""
-        named = {operand_name(k): place for k, place in enumerate(line.statement.operands)}
-        moved = {name: line.around if place.source in self._written else place.loops for name, place in named.items()}
-        return lambda names: frozenset[str]().union(*(moved.get(name, (name,)) for name in names))
+        return operations_by_line(self.scalars, self.block.lines)
 
     def _pieces(self, line: CodeLine) -> float:
         """Vectors of the hardware that one copy of a statement needs; less than one where the compiler makes vectors of scalars."""
@@ -222,14 +216,15 @@ class Straight:
                     seen.add(identity)
                     self._load(line, place, counts)
             self._store(line, counts)
-            seen |= handed_on(line)
+            seen |= handed_on(line) | read_by(line)
         return counts
 
     def _compute(self, line: CodeLine, counts: CodeCounts) -> None:
         reduce = line.statement.reduce
         if (folded := self.scalars.folded(line)) > 1:
             assert reduce is not None
-            counts.fold(self.machine, REDUCTIONS[reduce].cost, folded, line.copies / folded)
+            for together, times in self.scalars.folded_together(line, folded).items():
+                counts.fold(self.machine, REDUCTIONS[reduce].cost, folded, times, together)
             return
         pieces = self._pieces(line) * line.copies
         found = self.operations_of(line)
@@ -377,10 +372,10 @@ class Straight:
 
     @property
     def _turned(self) -> float:
-        """The same where sums alone fill all registers: compilers turn them around in memory and registers then. Operands beyond those of
-        the probe are loaded again instead."""
+        """The same where sums, and the two operands that one of them needs, fill all registers: compilers turn sums around in registers and
+        memory then. Operands beyond those of the probe are loaded again instead."""
         beyond = self._counts.live - self.machine.figure("vector_registers")
-        return min(self.spilled, (beyond + SPILLED_COLUMNS + 1) / self.vectorised) if beyond > 0 else 0.0
+        return min(self.spilled, (max(0.0, beyond) + SPILLED_COLUMNS + 1) / self.vectorised) if beyond >= -2 else 0.0
 
     @property
     def reloaded(self) -> float:

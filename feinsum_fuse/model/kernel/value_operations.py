@@ -78,6 +78,12 @@ class _Operations(CombineMapper):  # type: ignore[misc]
         self.path: Path = ()
         """The longest path among those to what the current operation is made of."""
 
+    def forget(self) -> None:
+        """Count nothing of what was counted; it stays known."""
+        self.found.clear()
+        self.fused.clear()
+        self.path = ()
+
     def rec(self, expr: object) -> frozenset[str]:
         if expr not in self.known:
             around, self.path = self.path, ()
@@ -200,15 +206,35 @@ def _length(path: Path) -> float:
 
 @lru_cache(1024)
 def counted_operations(
-    value: object, same: tuple[tuple[str, str], ...], narrow: frozenset[str], pairs: frozenset[str] = frozenset()
+    value: object,
+    same: tuple[tuple[str, str], ...],
+    narrow: frozenset[str],
+    pairs: frozenset[str] = frozenset(),
+    before: frozenset[object] = frozenset(),
 ) -> Operations:
     """The operations of a value, some of whose operands are others, its variables, additions that products may take along, and the longest
-    path of operations that wait for one another; empty without a function on it. Candidates of a search compute the same values."""
+    path of operations that wait for one another; empty without a function on it. Parts that were computed ``before`` take none.
+    Candidates of a search compute the same values."""
     operations = _Operations(narrow, pairs)
-    renamed = SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))
-    own = operations.rec(renamed(value))
+    for part in before:
+        operations.rec(part)
+    operations.forget()
+    own = operations.rec(_renamed(value, same))
     calls = sum(is_call(what) for what, _ in operations.path)
     return tuple(operations.found.items()), own, tuple(operations.fused), operations.path if calls else ()
+
+
+@lru_cache(1024)
+def computed_parts(value: object, same: tuple[tuple[str, str], ...]) -> tuple[tuple[object, frozenset[str]], ...]:
+    """The parts of a value that operations make, itself among them, each with its variables; some of its operands are others."""
+    operations = _Operations()
+    operations.rec(_renamed(value, same))
+    return tuple((part, names) for part, (names, _) in operations.known.items() if names and not isinstance(part, Variable))
+
+
+def _renamed(value: object, same: tuple[tuple[str, str], ...]) -> object:
+    """A value some of whose operands are others."""
+    return SubstitutionMapper(make_subst_func({name: Variable(other) for name, other in same}))(value)
 
 
 def alike(operands: Sequence[Place]) -> tuple[tuple[str, str], ...]:
@@ -276,17 +302,19 @@ class CodeCounts:
         self.narrow += times if is_narrow else 0.0
         self.narrow_additions += times if is_addition and is_narrow else 0.0
 
-    def fold(self, machine: Machine, cost: str | None, lanes: int, times: float) -> None:
-        """So many times the lanes of a vector are combined by halves, and the last of them with what was there: by additions, or by a
-        function.
+    def fold(self, machine: Machine, cost: str | None, lanes: int, times: float, together: int = 1) -> None:
+        """So many times the lanes of vectors are combined, ``together`` as many, and the last of them with what was there: by additions, or
+        by a function. Two vectors become one by two operations that mix them and one that combines; what is left of the last one is
+        halved.
         """
-        halves = math.log2(lanes)
-        self.packed += times * halves
+        joined, halves = together - 1, math.log2(lanes / together)
+        self.packed += times * (2 * joined + halves)
         if cost is None:
-            self.compute(times * (halves + 1), is_addition=True, is_narrow=lanes <= machine.lanes)
+            self.compute(times * (joined + halves + 1), is_addition=True, is_narrow=lanes <= machine.lanes)
         else:
             self.functions += times * (halves * machine.function(cost, lanes // 2) + machine.function(cost, 1))
-            self.other += times * (halves + 1)
+            self.functions += times * joined * machine.function(cost, lanes)
+            self.other += times * (joined + halves + 1)
 
     def update(self, times: float, *, is_narrow: bool) -> None:
         """So many vectors are changed in memory."""

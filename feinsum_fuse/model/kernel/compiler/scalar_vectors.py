@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....formats.workload import operand_name
 from ....number_types import bytes_of, kind_of
-from ....schedule.kernel.operations import is_near
+from ....schedule.kernel.operations import LANES, is_near
 from ....schedule.statement import Place
 from ....schedule.tree.nest import For, Nest
 from ....schedule.tree.parallel import memory_of
@@ -54,12 +56,12 @@ class ScalarVectors:
         """Bytes of an element."""
         return bytes_of(self.nest.dtype_of(place.source))
 
-    def operations(self, line: CodeLine) -> Operations:
-        """Those of a statement's value."""
+    def operations(self, line: CodeLine, before: frozenset[object] = frozenset()) -> Operations:
+        """Those of a statement's value; parts of it that were computed ``before`` take none."""
         places = line.statement.operands
         narrow = frozenset(operand_name(k) for k, place in enumerate(places) if self.element(place) < self.itemsize(line))
         pairs = frozenset(operand_name(k) for k, place in enumerate(places) if self.is_complex(place))
-        return counted_operations(line.statement.value, alike(places), narrow, pairs)
+        return counted_operations(line.statement.value, alike(places), narrow, pairs, before)
 
     def is_complex(self, place: Place) -> bool:
         """Whether its elements are complex numbers, whose products take two multiplications on vectors."""
@@ -185,3 +187,18 @@ class ScalarVectors:
             if lanes > 1 and not lanes & (lanes - 1) and stride(self.nest, place, loop.name) == 1 and loop.name not in line.guarded:
                 return 1 if loop.name in line.statement.target.loops else min(lanes, self.native(line))
         return 1
+
+    def folded_together(self, line: CodeLine, lanes: int) -> Mapping[int, float]:
+        """Vectors whose lanes are combined at once -> how often: numbers that lie together in memory are, as many as a vector may have."""
+        vectors = line.copies / lanes
+        target = line.statement.target
+        loop = next((one for one in reversed(line.unrolled) if one.name in target.loops and line.counts[one.name] > 1), None)
+        if loop is None or stride(self.nest, target, loop.name) != 1 or memory_of(self.nest, target.source) == "private":
+            return {1: vectors}
+        run = round(line.counts[loop.name])
+        parts = [1 << bit for bit in range(run.bit_length()) if run >> bit & 1]
+        most = min(lanes, LANES[-1])
+        times = Counter[int]()
+        for part in parts:
+            times[min(part, most)] += max(1, part // most)
+        return {together: count * vectors / run for together, count in times.items()}
