@@ -44,6 +44,7 @@ CHOICE_KINDS = constantdict(
         "lane": "the rank variable of an Einsum whose iterations are lanes",
         "piece": "where lanes are work-items: neighbours that each takes at once",
         "held": "whether what fused Einsums hand on stays in registers, for a register tile of the common rows and lanes at once",
+        "stepwise": "whether registers hold of that what one iteration of its reader's reduction reads, and the reader's sums",
         "pass": "rows of a group, or iterations of another common loop, that all of its Einsums go through before the next",
         "turned": "whether inputs that are turned for the lanes of an Einsum go into registers, for a vector of rows at once",
         "call": "whether a function that is known for such an Einsum computes what a group does of it",

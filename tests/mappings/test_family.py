@@ -73,7 +73,7 @@ def test_every_kind_is_met() -> None:
     rows = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 64)))
     called = default_space(ff.cascade(["Z[m] = W[m, k] * x[k]"], sizes=dict.fromkeys("MK", 256), dtypes={"W": "int4", "Other": "float32"}))
     divergence, norm = family(DIVERGENCE, **ELEMENTS), family(NORM, M=333, K=501)
-    handed_on = family(["T[m, n] = A[m, k] * B[k, n]", "Z[m, n] = T[m, n] * T[m, n]"], M=333, N=40, K=40)
+    handed_on = family(["T[m, f, n] = A[f, m, k] * B[f, k, n]", "Z[m, n] = G[m, f] * T[m, f, n]"], F=2, M=333, N=40, K=40)
     families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items, axes, handed_on)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
     problems = family(["Z[b, m, n] = A[b, m, k] * B[b, k, n]"], B=2048, M=20, N=20, K=20)
