@@ -173,11 +173,12 @@ def test_sums_over_faces_go_on_in_registers_face_by_face() -> None:
     ("cascade", "expected"),
     [
         (faces(), True),
-        (faces(nodes=20, points=10), True),
+        (faces(points=30), True),
+        (faces(nodes=20, points=4), False),  # sums are short: each step waits for the last additions of the one before
         (gradient(1 << 16, 20), False),  # registers would hold three sums for each that is handed on
         (faces(count=1), False),
     ],
-    ids=["35", "20", "gradient", "one"],
+    ids=["15", "30", "short", "gradient", "one"],
 )
 def test_step_by_step_where_tiles_cost_less_so(cascade: Cascade, expected: bool) -> None:
     assert usual(cascade, WIDE).get(f"stepwise of {'+'.join(e.name for e in cascade.einsums)}", False) is expected

@@ -102,7 +102,10 @@ class SharedTile:
         found = [(n, down) for n in range(1, min(MOST_VECTORS, columns) + 1) for down in ROWS_TRIED if down <= rows]
         sizes = self._sizes(stepwise=stepwise)
         count = prod(self.segment.extent(step) for step in self.steps) if stepwise else 1
-        return {tile: count * self._cost(*tile, rows, columns, sizes) for tile in found if self._fits(*tile, sizes, stepwise=stepwise)}
+        costs = {tile: self._cost(*tile, rows, columns, sizes) for tile in found if self._fits(*tile, sizes, stepwise=stepwise)}
+        # In each further step the last additions have to end before what reads them begins.
+        waits = (count - 1) * self.branch.plan.target.sums_at_once
+        return {(n, down): count * cost + waits * -(-columns // n) / down for (n, down), cost in costs.items()}
 
     def _sizes(self, *, stepwise: bool) -> dict[str, dict[str, int]]:
         """Einsum -> rank variable -> iterations below the loops that are shared; rows and lanes are the tile's."""
