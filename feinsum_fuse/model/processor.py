@@ -62,6 +62,7 @@ FIGURES: dict[str, Assumed] = {
     "foreseen_bytes": Assumed(0, "pieces of rows from memory shorter than that are not foreseen; without a probe: but for the first line"),
     "followed_rows": Assumed(32, "streams that are foreseen in turns (Intel Optimization Manual, Data Prefetching: streamer)"),
     "store_queue": Assumed(64, "stores that wait for their lines while a core goes on (Fog, Microarchitecture: Zen 3; Intel's 56 to 72)"),
+    "waiting_power": Assumed(5, "of a chain of sums and the work beside it: 1.15 times either where both are as long; fitted, below"),
     "first_cache_sets": Assumed(64, "a page of 4 KiB over lines of 64 bytes: caches indexed before translation have no more sets"),
     "least_groups_at_once": Assumed(Target.group_parts[0], "groups that a thread is handed at once: the neutral target; calibrations say"),
     "most_groups_at_once": Assumed(Target.group_parts[1], "the same while many are left"),
@@ -77,10 +78,10 @@ FIGURES: dict[str, Assumed] = {
 }
 """Name in ``arch.variables`` -> what is assumed.
 
-Three of them have no probe, nor does a system say them: ``cache_share``, ``times_lost`` and ``store_queue``. A walk through a growing set
-says different things of different caches (of a Zen 5's first cache all is kept, of its second three quarters), and kernels use all of
-them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15 ``followed_rows``; on a Zen 4
-nothing is foreseen but lines behind one another (``far_bytes`` 100, ``foreseen_bytes`` 8,192).
+Four of them have no probe, nor does a system say them: ``cache_share``, ``times_lost``, ``store_queue`` and ``waiting_power``. A walk
+through a growing set says different things of different caches (of a Zen 5's first cache all is kept, of its second three quarters), and
+kernels use all of them, so that one pair of values is fitted to what kernels took. Full calibrations of a Zen 5 measured 15
+``followed_rows``; on a Zen 4 nothing is foreseen but lines behind one another (``far_bytes`` 100, ``foreseen_bytes`` 8,192).
 ``python -m benchmarks.fidelity figures`` predicts what was measured with other values; ``doc/model.rst`` has what it said.
 """
 

@@ -274,6 +274,7 @@ FIGURE_CASES: dict[str, tuple[Spec, float, float]] = {
     "written_out_parts": (apart_sums(365), 1, 5),
     "group_index_times": (over_groups(), 1, 16),
     "neighbour_times": (scalars(16, 16, registers=True), 1, 16),
+    "waiting_power": (product(4, 2), 1, 8),
     "store_queue": (with_variables(drained(), crowded_line_seconds=1e-8), 1, 1000),
     "first_cache_sets": (with_variables(far_sums(), crowded_line_seconds=1e-6), 64, 1),
 }

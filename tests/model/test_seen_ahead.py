@@ -35,6 +35,15 @@ def test_a_core_that_was_busy_when_it_was_measured_sees_nothing_ahead() -> None:
     assert hidden(256, ahead=0) == 0
 
 
+def test_work_that_takes_as_long_as_a_chain_waits_takes_longer_beside_it() -> None:
+    """Neither hides the other whole where both are as long; of half as much nothing is seen."""
+    machine = Machine.of(scaled("1"))
+    assert machine is not None
+    assert machine.beside_waiting(1.0, 1.0) == pytest.approx(2**0.2)
+    assert machine.beside_waiting(1.0, 0.5) == machine.beside_waiting(0.5, 1.0) == pytest.approx(1, rel=0.01)
+    assert machine.beside_waiting(0.0, 0.0) == 0
+
+
 def scaled(factor: str) -> Spec:
     """Sums of four steps in registers, of which each element is scaled in each step by something that the steps do not move."""
     operands = "[A, B, Z]" if factor == "1" else "[A, B, C, Z]"

@@ -15,7 +15,7 @@ from constantdict import constantdict
 from pymbolic.primitives import Product, Sum
 
 from ...formats.affine import Affine
-from ...formats.language.reductions import ADD
+from ...formats.language.reductions import ADD, REDUCTIONS
 from ...formats.opencl import MEMORIES
 from ...number_types import bytes_of
 from ...schedule.kept_property import kept_property
@@ -138,6 +138,12 @@ class CodeLine:
         value = self.statement.value
         first = value.children[:2] if isinstance(value, Sum) else (value,)
         return self.statement.reduce == ADD.name and all(isinstance(term, Product) for term in first)
+
+    @property
+    def reduces_by_call(self) -> bool:
+        """Whether each update of a scalar calls a function, whose figure has in it what the next one waits for."""
+        reduce = self.statement.reduce
+        return reduce is not None and REDUCTIONS[reduce].cost is not None and not self.is_vector
 
     @property
     def is_transposed(self) -> bool:

@@ -203,6 +203,13 @@ class Machine:
             found = self._known[name] = operation_seconds(self.arch, name, self.rate)
         return found
 
+    def beside_waiting(self, working: float, waiting: float) -> float:
+        """Seconds of work beside a chain that waits so long: the longer of both, and more where neither is much longer, since then no
+        operation of the chain that is ready late finds its port free at once.
+        """
+        longer, power = max(working, waiting), self.figure("waiting_power")
+        return longer * (1 + (min(working, waiting) / longer) ** power) ** (1 / power) if longer else 0.0
+
     @cached_property
     def turned_sum(self) -> float:
         """Seconds in which a sum that finds no register is turned around in registers and memory, beyond what the arithmetic takes of the

@@ -61,7 +61,9 @@ class Straight:
         """One core's time for all entries of the block, all data being in the nearest cache, and so many operations ``between`` two."""
         once = self._working + max(0.0, self._counts.loading_before(self.machine) - self._spare_loading)
         if self.summed == 1:
-            once = max(once, self._chained(between), self._apart(between), self._around, self.sums.overlapping(self.registers))
+            chained, calls = self._chained(between), any(line.reduces_by_call for line in self.block.lines)
+            once = max(once, chained) if calls else self.machine.beside_waiting(once, chained)
+            once = max(once, self._apart(between), self._around, self.sums.overlapping(self.registers))
         return max(once, self._issuing) * self.block.entries
 
     @kept_property

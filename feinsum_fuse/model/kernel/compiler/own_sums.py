@@ -11,6 +11,10 @@ from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
+from pymbolic.primitives import Call
+
+from ....codegen.statement_expressions import within
+from ....formats.language.reductions import REDUCTIONS
 from ....schedule.kept_property import kept_property
 from ....schedule.loop_trips import average_trips
 from ....schedule.statement import Place, Statement
@@ -33,7 +37,7 @@ def with_own_sums_written_out(nest: Nest, machine: Machine) -> Nest:
     def of(node: For) -> For:
         if node.binding in ("vector", "unroll"):
             return node
-        if _has_short_loops(node, machine) and _have_own(nest, node):
+        if _has_short_loops(node, machine) and _have_own(nest, node) and not _calls(node):
             return node.around(tuple(map(unrolled, node.body)))
         inner = written(node.body)
         return node if inner is node.body else node.around(inner)
@@ -69,6 +73,13 @@ def _copies(body: tuple[NestItem, ...], known: Set[str]) -> float:
         return (item.extent or 1) * _copies(item.body, known)
 
     return max(map(of, body), default=1)
+
+
+def _calls(loop: For) -> bool:
+    """Whether it calls a function, be it one instruction: such loops are not written out, as for sums of elements that lie apart."""
+    inside = [statement for _, statement in loop.points]
+    reductions = (REDUCTIONS[s.reduce] for s in inside if s.reduce is not None)
+    return any(one.infix is None for one in reductions) or any(isinstance(part, Call) for s in inside for part in within(s.value))
 
 
 def _have_own(nest: Nest, loop: For) -> bool:
