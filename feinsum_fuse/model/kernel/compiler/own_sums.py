@@ -21,6 +21,7 @@ from ....schedule.statement import Place, Statement
 from ....schedule.tree.nest import For, Nest, NestItem, unless_same
 from ..basic_blocks import BasicBlock, CodeLine, stride
 from ..machine import Machine
+from .group_indices import looks_elsewhere
 from .written_out import unrolled
 
 
@@ -37,7 +38,7 @@ def with_own_sums_written_out(nest: Nest, machine: Machine) -> Nest:
     def of(node: For) -> For:
         if node.binding in ("vector", "unroll"):
             return node
-        if _has_short_loops(node, machine) and _have_own(nest, node) and not _calls(node):
+        if _has_short_loops(node, machine) and _have_own(nest, node) and not (looks_elsewhere(machine) and _calls(node)):
             return node.around(tuple(map(unrolled, node.body)))
         inner = written(node.body)
         return node if inner is node.body else node.around(inner)
@@ -76,7 +77,9 @@ def _copies(body: tuple[NestItem, ...], known: Set[str]) -> float:
 
 
 def _calls(loop: For) -> bool:
-    """Whether it calls a function, be it one instruction: such loops are not written out, as for sums of elements that lie apart."""
+    """Whether it calls a function, be it one instruction: compilers to which what is built in is a call when they look at loops, as a
+    group's index, write out none of these.
+    """
     inside = [statement for _, statement in loop.points]
     reductions = (REDUCTIONS[s.reduce] for s in inside if s.reduce is not None)
     return any(one.infix is None for one in reductions) or any(isinstance(part, Call) for s in inside for part in within(s.value))
