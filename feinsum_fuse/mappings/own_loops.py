@@ -142,7 +142,7 @@ class OwnLoops:
     def _tiled(self) -> list[Node]:
         """Outer loops, copies, cuts of the reduction, the register tile, the reductions, the tile's own loops, lanes."""
         second = self.registers.second()
-        along = self.lane if self.lane is not None else self.registers.along(second)
+        along = self.lane if self.lane is not None and not self.registers.is_square else self.registers.along(second)
         across, down = self.registers.sides(along, second)
         outer = self._order([v for v in self.einsum.output_variables if v not in {along, second}])
         copied = self._copied(second, outer)
@@ -150,11 +150,11 @@ class OwnLoops:
         scopes = {tensor: self._scope(tensor, OUTER_SCOPE, along, second) for tensor in copied if tensor in kept}
         once = [tensor for tensor, scope in scopes.items() if scope == OUTER_SCOPE]
         own = {v for access in self.einsum.operands if access.tensor in once for v in access.variables}
-        nodes = self._down([v for v in outer if v in own]) + self._copies(scopes, OUTER_SCOPE)
+        nodes = self._outside([v for v in outer if v in own]) + self._copies(scopes, OUTER_SCOPE)
         outer = [v for v in outer if v not in own]
         copied = [tensor for tensor in copied if tensor not in once]
         gathered = self._gathered(copied, outer)
-        nodes += self._down([v for v in outer if v not in gathered])
+        nodes += self._outside([v for v in outer if v not in gathered])
         for variable in gathered:
             nodes += self._cut(variable, self._line())
         nodes += self._block(copied, gathered, {along: across, second: down})
@@ -309,19 +309,19 @@ class OwnLoops:
         """
         if self.lane is None or any(self.tiles[v] > 1 and v not in access.variables for v in outer):
             return self.registers.accumulators
-        return self.registers.accumulators // min(USUAL_VECTORS, -(-self.tiles[self.lane] // self.registers.width))
+        return self.registers.accumulators // min(USUAL_VECTORS, -(-self.tiles[self.lane] // self.registers.lanes))
 
     def _paying_uses(self) -> float:
         """How many rows' uses pay for a copy of vectors that lie far apart: of single ones no neighbours come from memory meanwhile."""
         assert self.lane is not None
-        if self.tiles[self.lane] <= self.registers.width:
+        if self.tiles[self.lane] <= self.registers.lanes:
             return LONE_REUSE * self.registers.accumulators
         return REUSE * (self.registers.accumulators // USUAL_VECTORS) ** 2
 
     def _gathered(self, copied: Sequence[str], outer: Sequence[str]) -> list[str]:
         """Outer variables along which a copied operand lies together: a tile takes lines of them, and the transposition is in the copy."""
         read = [a for a in self.einsum.operands if a.tensor in copied]
-        return [v for v in outer if any(is_contiguous(access, v) for access in read)]
+        return [v for v in outer if v != self.lane and any(is_contiguous(access, v) for access in read)]
 
     def _line(self) -> int:
         """Elements of a cache line."""
@@ -338,7 +338,7 @@ class OwnLoops:
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
         # In a copy of a window that begins before the array, or ends behind it, vectors begin anywhere and are put together from elements.
         leaves = access.indices[-1].bare is None and bool(self.einsum.guards)
-        return row > FAR_VECTORS * self.registers.width and not leaves
+        return row > FAR_VECTORS * self.registers.lanes and not leaves
 
     def _crosses_lines(self, access: Access, uses: int) -> bool:
         """Whether vectors of an operand lie in two lines each, since rows do not begin with lines and a vector is as long as one, and a
@@ -353,7 +353,7 @@ class OwnLoops:
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1] * self.registers.element_bytes(access)
         if row % target.line_bytes == 0 or target.vector_bytes < target.line_bytes:
             return False
-        vectors = prod(self.tiles[v] for v in access.variables if v != self.lane) * -(-self.tiles[self.lane] // self.registers.width)
+        vectors = prod(self.tiles[v] for v in access.variables if v != self.lane) * -(-self.tiles[self.lane] // self.registers.lanes)
         return vectors * target.vector_bytes <= target.nearest_cache_bytes // NEAREST_PART
 
     def _block(self, copies: Sequence[str], gathered: Sequence[str], tile: Mapping[str | None, int]) -> list[Node]:
@@ -410,7 +410,7 @@ class OwnLoops:
             beside = [v for v in access.variables if v not in self.reductions]
             step += prod(near.get(v, self.tiles[v]) for v in beside) * self.registers.element_bytes(access)
         # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
-        is_square = self.registers.is_square
+        is_square = self.registers.is_square and self.registers.sums
         if is_square or (self._waits_for_lines(second, tile[second]) and step * LEAST_BLOCK <= nearest):
             room = nearest
         found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0
@@ -474,6 +474,10 @@ class OwnLoops:
             return []
         self.tiles[variable] = tile
         return [Temporal(variable, tile)]
+
+    def _outside(self, variables: Sequence[str]) -> list[Node]:
+        """Loops around register tiles: over single values, and over vectors of the lanes."""
+        return [node for v in variables for node in self._cut(v, self.registers.lanes if v == self.lane else 1)]
 
     def _down(self, variables: Sequence[str]) -> list[Node]:
         """Loops over single values."""

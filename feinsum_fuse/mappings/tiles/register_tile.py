@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import gcd, prod
 
 import numpy as np
@@ -57,9 +58,10 @@ class RegisterTile:
         self.sums = self.vector in self.reductions
         """Whether the lanes run along a reduction, so that each output has a vector of partial results."""
         self.lane = None if self.sums else self.vector
-        self.width = 1 if self.sums else self.lanes
-        self.is_square = self.sums and not self.on_items and sum(self.tiles[v] > 1 and self._reuses(v) for v in einsum.output_variables) > 1
-        """Whether each vector of either operand is used for several sums of vectors."""
+        self.is_square = not self.on_items and (self._uses_sums_twice() if self.sums else self._are_batches())
+        """Whether each vector of either operand is used for several vectors of sums."""
+        self.width = 1 if self.sums or self.is_square else self.lanes
+        """Iterations of the register tile's first side that are a vector: its lanes, if they go along that side."""
         # Rows that share a vector with no others are streams, of which few go well at once.
         self.most = MOST_INSTANCES // self.lanes if self.sums and not self.is_square else MOST_INSTANCES
         registers = branch.plan.target.vector_registers  # those that hold no sums hold operands
@@ -83,6 +85,21 @@ class RegisterTile:
     def reads_from_end_to_end(self) -> bool:
         """Whether a few rows of what is reduced are read side by side, each from end to end."""
         return bool(self.branch.segment.batches) and self.branch.is_read_across()
+
+    def _uses_sums_twice(self) -> bool:
+        """Whether vectors of what is reduced are used again along two variables."""
+        return sum(self.tiles[v] > 1 and self._reuses(v) for v in self.einsum.output_variables) > 1
+
+    def _are_batches(self) -> bool:
+        """Whether each lane is a product of its own, so that no vector is used again along the lanes: ``Z[i,j,c] = A[i,k,c] * B[j,k,c]``.
+
+        Rows along ``j`` use vectors of ``A`` again, rows along ``i`` those of ``B``.
+        """
+        if self.lane is None or not self.reductions or any(self.lane not in access.variables for access in self.einsum.operands):
+            return False
+        rows = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
+        lacking = [{a.tensor for a in self.einsum.operands if v not in a.variables} for v in rows]
+        return any(one - other and other - one for one, other in combinations(lacking, 2))
 
     def second(self) -> str | None:
         """The other variable of the register tile."""
@@ -196,12 +213,16 @@ class RegisterTile:
         """Whether the iterations of a variable use the same vector of an operand."""
         return any(self.vector in a.variables and variable not in a.variables for a in self.einsum.operands)
 
+    def _reuses_other(self, variable: str, second: str) -> bool:
+        """Whether the iterations of a variable use a vector again that those of another one do not."""
+        return any(self.vector in a.variables and variable not in a.variables and second in a.variables for a in self.einsum.operands)
+
     def along(self, second: str | None) -> str | None:
         """The other side of a register tile of scalars, or of vectors that are summed up."""
         if second is None:
             return None
-        found = [v for v in self.einsum.output_variables if v != second and self.tiles[v] > 1]
-        best = max(found, key=lambda v: self.tiles[v], default=None) if self.sums else None
+        found = [v for v in self.einsum.output_variables if v not in {second, self.lane} and self.tiles[v] > 1]
+        best = max(found, key=lambda v: (self._reuses_other(v, second), self.tiles[v]), default=None) if self.vector is not None else None
         return self.choose(Choice.of("along", self.einsum.name, best, [*found, None]))
 
     def sides(self, along: str | None, second: str | None) -> tuple[int, int]:
@@ -236,7 +257,8 @@ class RegisterTile:
         if self.sums and is_one_stream(cascade, self.einsum, second, target, chained=self._has_pairs()):
             return 1
         # Beside the vectors of one operand, a number of the other, and what functions make of them.
-        shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if self.sums else vectors
+        no_numbers = self.sums or self.is_square
+        shared = sum(self.vector in a.variables and second not in a.variables for a in self.einsum.operands) if no_numbers else vectors
         held = max(vectors, shared) + 1 + self._held_between() + (vectors + FLIPPED if self.flips else 0)
         held += vectors + 1 if self.turns else 0
         room, length = min(self.accumulators, self.registers - held), self.tiles[second]
