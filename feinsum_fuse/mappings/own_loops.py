@@ -15,6 +15,7 @@ from .branches import NEAREST_PART, STAYS, Branch
 from .choices import Choice
 from .components import Axis
 from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
+from .tiles.panels import panel_rows, panel_step
 from .tiles.register_tile import RegisterTile
 from .tiles.shared_tile import SharedTile
 
@@ -278,7 +279,7 @@ class OwnLoops:
     def _scope(self, tensor: str, outer: str | None, along: str | None, second: str | None) -> str:
         """Below which loop an operand is copied: usually as far in as no copy is made twice. ``outer``: the scope of one that is kept."""
         read = {v for access in self.einsum.operands if access.tensor == tensor for v in access.variables}
-        usual = outer or (ALONG_SCOPE if along in read else BLOCK_SCOPE)
+        usual = outer or (ALONG_SCOPE if along in read and not self.registers.are_batches else BLOCK_SCOPE)
         return self.choose(Choice.of("scope", f"{tensor} in {self.einsum.name}", usual, self._scopes(read, along, second)))
 
     def _scopes(self, read: set[str], along: str | None, second: str | None) -> list[str]:
@@ -298,6 +299,8 @@ class OwnLoops:
         written, uses = self.branch.segment.written, self.tiles[second]
         often = self.components.on_items or uses >= self._paying_uses()
         again = [a for a in self.einsum.operands if second not in a.variables and a.tensor not in written]
+        if self.registers.are_batches:  # a panel for all of the group's rows
+            again = [a for a in again if panel_rows(self.branch.plan.target, panel_step(self.registers, a)) > LEAST_BLOCK]
         far = [a for a in again if self._is_far(a) or self._crosses_lines(a, uses)]
         found = [a.tensor for a in far if often or (not is_contiguous(a, self.lane) and uses > self._loads_of_one(a, outer))]
         twice = sum(a.tensor in found for a in self.einsum.operands) > len(found)
@@ -336,6 +339,8 @@ class OwnLoops:
         if not is_contiguous(access, self.lane):
             return True
         row = self.branch.segment.cascade.fixed_shape(access.tensor)[-1]
+        if self.registers.are_batches:
+            return row > self.registers.lanes  # of each row a vector is read, one after the other: they are no neighbours
         # In a copy of a window that begins before the array, or ends behind it, vectors begin anywhere and are put together from elements.
         leaves = access.indices[-1].bare is None and bool(self.einsum.guards)
         return row > FAR_VECTORS * self.registers.lanes and not leaves
@@ -364,7 +369,7 @@ class OwnLoops:
             # Sums stay in registers, from block to block they go through memory: blocks are for copies that do not fit at once.
             near, roomy = (self._copied_local(next(iter(tile.values()))), 1) if copies else (0, 1)
         else:
-            near, roomy = self._copied_near(gathered) if copies else self._kept_near(tile), 2
+            near, roomy = self._copied_near(copies, gathered) if copies else self._kept_near(tile), 2
         usual = max(1, near // rest) if near and self.tiles[longest] * rest > roomy * near else None
         if usual is not None and any(self._is_turned(access, longest) for access in self.einsum.operands if access.tensor in copies):
             usual = self._squared(usual, rest)
@@ -387,9 +392,11 @@ class OwnLoops:
         row = across * np.dtype(self.einsum.accumulate).itemsize
         return 1 << max(1, self.branch.plan.target.limits.local_bytes // 2 // row).bit_length() - 1
 
-    def _copied_near(self, gathered: Sequence[str]) -> int:
+    def _copied_near(self, copies: Sequence[str], gathered: Sequence[str]) -> int:
         """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""
         plan = self.branch.plan
+        if self.registers.are_batches:
+            return max(1, panel_rows(plan.target, sum(panel_step(self.registers, a) for a in self.einsum.operands if a.tensor in copies)))
         room = min(self.core_bytes, plan.target.limits.local_bytes // 2) if gathered else plan.target.nearest_cache_bytes // NEAREST_PART
         return max(1, room // (2 * plan.target.vector_bytes * prod(self.tiles[v] for v in gathered)))
 
@@ -410,7 +417,7 @@ class OwnLoops:
             beside = [v for v in access.variables if v not in self.reductions]
             step += prod(near.get(v, self.tiles[v]) for v in beside) * self.registers.element_bytes(access)
         # Of sums in lanes every operand is loaded in whole vectors, too many of them for any other cache.
-        is_square = self.registers.is_square and self.registers.sums
+        is_square = self.registers.is_square and not self.registers.are_batches
         if is_square or (self._waits_for_lines(second, tile[second]) and step * LEAST_BLOCK <= nearest):
             room = nearest
         found = 1 << (room // step).bit_length() - 1 if 0 < step <= room else 0

@@ -121,7 +121,7 @@ def _fits(segment: Segment, budget: int) -> bool:
 
 def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
     """Whether an Einsum has rows for so many groups by itself, but not together with the copies before it."""
-    if not all(einsum.is_copy for einsum in segment.einsums):
+    if any(einsum.reduces for einsum in segment.einsums):
         return False
     alone = Segment.of(segment.around, longer.einsums[-1])
     together, apart = (max((_groups(one, rows) for rows in one.rows), default=0) for one in (longer, alone))
@@ -158,8 +158,9 @@ def _reads_too_often(segment: Segment, longer: Segment, units: int, far: float, 
 
     def is_too_often(rows: RowVariables) -> bool:
         count = longer.extent(rows) * prod(map(longer.extent, longer.batches))
-        apart = sum(_read_for_a_row(one, {name: rows[name] for name in one.names}, units, far, budget) for one in (segment, last))
-        return _read_for_a_row(longer, rows, units, far, budget) > apart + 2 * handed / count
+        apart = count * _read_for_a_row(segment, {name: rows[name] for name in segment.names}, units, far, budget)
+        apart += min(last.extent(own) * _read_for_a_row(last, own, units, far, budget) for own in last.rows)
+        return count * _read_for_a_row(longer, rows, units, far, budget) > apart + 2 * handed
 
     return handed <= far and all(map(is_too_often, longer.rows))
 

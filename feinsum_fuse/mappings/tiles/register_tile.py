@@ -60,6 +60,8 @@ class RegisterTile:
         self.lane = None if self.sums else self.vector
         self.is_square = not self.on_items and (self._uses_sums_twice() if self.sums else self._are_batches())
         """Whether each vector of either operand is used for several vectors of sums."""
+        self.are_batches = self.is_square and not self.sums
+        """Whether its sides are two variables of rows, since nothing is used again along the lanes."""
         self.width = 1 if self.sums or self.is_square else self.lanes
         """Iterations of the register tile's first side that are a vector: its lanes, if they go along that side."""
         # Rows that share a vector with no others are streams, of which few go well at once.
@@ -91,15 +93,13 @@ class RegisterTile:
         return sum(self.tiles[v] > 1 and self._reuses(v) for v in self.einsum.output_variables) > 1
 
     def _are_batches(self) -> bool:
-        """Whether each lane is a product of its own, so that no vector is used again along the lanes: ``Z[i,j,c] = A[i,k,c] * B[j,k,c]``.
-
-        Rows along ``j`` use vectors of ``A`` again, rows along ``i`` those of ``B``.
+        """Whether each lane is a product of its own, so that nothing is used again along the lanes: rows along ``j`` use ``A`` again in
+        ``Z[i,j,c] = A[i,k,c] * B[j,k,c]``, rows along ``i`` use ``B``.
         """
         if self.lane is None or not self.reductions or any(self.lane not in access.variables for access in self.einsum.operands):
             return False
         rows = [v for v in self.einsum.output_variables if v != self.lane and self.tiles[v] > 1]
-        lacking = [{a.tensor for a in self.einsum.operands if v not in a.variables} for v in rows]
-        return any(one - other and other - one for one, other in combinations(lacking, 2))
+        return any(self._crosses(one, other) for one, other in combinations(rows, 2))
 
     def second(self) -> str | None:
         """The other variable of the register tile."""
@@ -213,16 +213,19 @@ class RegisterTile:
         """Whether the iterations of a variable use the same vector of an operand."""
         return any(self.vector in a.variables and variable not in a.variables for a in self.einsum.operands)
 
-    def _reuses_other(self, variable: str, second: str) -> bool:
-        """Whether the iterations of a variable use a vector again that those of another one do not."""
-        return any(self.vector in a.variables and variable not in a.variables and second in a.variables for a in self.einsum.operands)
+    def _crosses(self, one: str, other: str) -> bool:
+        """Whether the iterations of either variable use again what those of the other do not."""
+        reads = [{one, other}.intersection(access.variables) for access in self.einsum.operands]
+        return {one} in reads and {other} in reads
 
     def along(self, second: str | None) -> str | None:
         """The other side of a register tile of scalars, or of vectors that are summed up."""
         if second is None:
             return None
         found = [v for v in self.einsum.output_variables if v not in {second, self.lane} and self.tiles[v] > 1]
-        best = max(found, key=lambda v: (self._reuses_other(v, second), self.tiles[v]), default=None) if self.vector is not None else None
+        if self.lane is not None:  # of rows between which nothing is used again a tile would be no better than of one
+            found = [v for v in found if self._crosses(v, second)]
+        best = max(found, key=lambda v: self.tiles[v], default=None) if self.vector is not None else None
         return self.choose(Choice.of("along", self.einsum.name, best, [*found, None]))
 
     def sides(self, along: str | None, second: str | None) -> tuple[int, int]:
