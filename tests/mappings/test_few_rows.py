@@ -181,3 +181,16 @@ def test_a_panel_that_the_group_has_made_is_gone_through_at_once() -> None:
     target = replace(ANY_DEVICE, units=2, core_cache_bytes=512 << 10)
     cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes={"M": 832, "N": 1024, "K": 832}), target)
     assert usual(cascade, target, "block") == {"Z": None}
+
+
+def test_what_is_computed_first_leaves_a_sum_its_own_rows() -> None:
+    """The squares of 24 columns, two groups, are a kernel of their own: the sums have 8,000 rows for all groups."""
+    cascade = suited(ff.cascade("U[b, f] = X[b, i] * V[i, f] * V[i, f]", sizes={"B": 8000, "I": 200, "F": 24}), TARGET)
+    assert [(name, rows) for name, rows, _ in groups(cascade)] == [("U_part1", "i"), ("U", "b")]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(50, [("Y_part1", "m"), ("Y", "n")]), (500, [("Y_part1+Y", "m")])])
+def test_what_is_computed_first_is_no_reason_to_read_weights_from_memory_for_a_few_rows(rows: int, expected: list[tuple[str, str]]) -> None:
+    """8 MB for each 13 rows, where groups of columns read all of it once."""
+    cascade = suited(ff.cascade("Y[m, n] = A[m, k] * A[m, k] * W[k, n]", sizes={"M": rows, "K": 4000, "N": 500}), TARGET)
+    assert [(name, variable) for name, variable, _ in groups(cascade)] == expected

@@ -157,9 +157,12 @@ def _reads_too_often(segment: Segment, longer: Segment, units: int, far: float, 
     handed = sum(map(segment.around.tensor_bytes, set(longer.kept) - set(segment.kept)))
 
     def is_too_often(rows: RowVariables) -> bool:
-        count = longer.extent(rows) * prod(map(longer.extent, longer.batches))
+        batches = prod(map(longer.extent, longer.batches))
+        count = longer.extent(rows) * batches
         apart = count * _read_for_a_row(segment, {name: rows[name] for name in segment.names}, units, far, budget)
-        apart += min(last.extent(own) * _read_for_a_row(last, own, units, far, budget) for own in last.rows)
+        # What sums up nothing gives the last one any rows that it has.
+        others = [{name: rows[name] for name in last.names}] if any(e.reduces for e in segment.einsums) else last.rows
+        apart += min(last.extent(own) * batches * _read_for_a_row(last, own, units, far, budget) for own in others)
         return count * _read_for_a_row(longer, rows, units, far, budget) > apart + 2 * handed
 
     return handed <= far and all(map(is_too_often, longer.rows))
