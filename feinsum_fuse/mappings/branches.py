@@ -54,10 +54,16 @@ class Branch:
         self.group_count = prod(-(-whole[v] // n) for v, n in self.tiles[first].items())
         self.held: frozenset[str] = frozenset()
         """Intermediates that stay in registers."""
+        self.followed: frozenset[str] = frozenset()
+        """Those that stay there from a product's register tile to what follows it."""
 
     def hold(self, tensors: frozenset[str]) -> None:
         """Take note of what stays in registers."""
         self.held = tensors
+
+    def follow(self, tensors: Sequence[str]) -> None:
+        """Take note of what stays in registers behind a product's register tile."""
+        self.followed |= frozenset(tensors)
 
     def cut(self, variables: RowVariables, tile: int) -> list[Node]:
         """A loop over tiles of a variable that all Einsums share, if there is more than one."""

@@ -26,7 +26,7 @@ from .fusing.runs import may_run_beside, segments
 from .fusing.segment import GROUP_POINTS, GROUP_POINTS_OF_ITEMS, Segment
 from .grid_tiles import grid_nodes, grid_of
 from .lanes import possible_lanes
-from .own_loops import nodes_of
+from .nests import nodes_of
 
 CHOICE_KINDS = constantdict(
     {
@@ -45,6 +45,7 @@ CHOICE_KINDS = constantdict(
         "piece": "where lanes are work-items: neighbours that each takes at once",
         "held": "whether what fused Einsums hand on stays in registers, for a register tile of the common rows and lanes at once",
         "stepwise": "whether registers hold of that what one iteration of its reader's reduction reads, and the reader's sums",
+        "followed": "whether what sums up nothing follows each register tile of the product whose sums it reads",
         "pass": "rows of a group, or iterations of another common loop, that all of its Einsums go through before the next",
         "turned": "whether inputs that are turned for the lanes of an Einsum go into registers, for a vector of rows at once",
         "call": "whether a function that is known for such an Einsum computes what a group does of it",

@@ -14,6 +14,7 @@ from ..schedule.makespan import stretch_of
 from ..schedule.sameness import Same
 from ..schedule.target import Target
 from .components import Plan
+from .fusing.following import held_in_tiles
 from .fusing.segment import GROUP_POINTS, KERNEL_POINTS, ROW_PARTS, RowVariables, Segment
 from .lanes import MOST_VECTORS, MOVED, is_contiguous, is_read_across, lanes_of, whole_columns, whole_vectors, word_columns
 
@@ -132,7 +133,7 @@ class GroupRows:
             wanted = min(wanted, max(least, extent * problems // groups))
         wanted = min(wanted, max(least, extent * min(problems, groups) // groups))
         usual = 1 << (wanted * 4 // 3).bit_length() - 1
-        held = self.segment.row_bytes(rows)
+        held = self._row_bytes(rows)
         if held:
             usual = min(usual, 1 << max(least, self.plan.budget // held).bit_length() - 1)
         if problems >= groups and (
@@ -140,6 +141,10 @@ class GroupRows:
         ):
             return extent  # there are groups enough without cutting a problem
         return self._shared(rows, min(extent, usual), problems)
+
+    def _row_bytes(self, rows: RowVariables) -> int:
+        """What one iteration's share of the intermediates occupies, but for sums of which a group holds a register tile at a time."""
+        return self.segment.row_bytes(rows, frozenset() if self.plan.components.on_items else held_in_tiles(self.segment))
 
     def _adds_up(self, rows: RowVariables) -> bool:
         """Whether each of these rows is read once and becomes a number."""
@@ -182,7 +187,7 @@ class GroupRows:
         least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
         parts = [n for part in range(ROW_PARTS, ROW_PARTS // 2 - 1, -1) if (n := tile * part // ROW_PARTS) >= least]
         if self._read_anew(rows, tile) > UNEVEN:
-            room = min(self.plan.budget // max(1, self.segment.row_bytes(rows)), self._copied(rows))
+            room = min(self.plan.budget // max(1, self._row_bytes(rows)), self._copied(rows))
             most = min(COMMON_TILE, extent // units, room)
             parts += [tile * part // ROW_PARTS for part in range(ROW_PARTS + 1, most * ROW_PARTS // tile + 1)]
         whole = [n for n in parts if n % self.plan.width == 0]

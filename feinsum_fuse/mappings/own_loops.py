@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..cascades.terms import Access, Einsum
-from ..formats.mapping import Compute, Nested, Node, Sequential, Spatial, Storage, Temporal
+from ..formats.mapping import Compute, Node, Spatial, Storage, Temporal
 from ..schedule.intrinsics.intrinsic import BYTE_TYPES, DOT_PRODUCT
 from .branches import NEAREST_PART, STAYS, Branch
 from .choices import Choice
@@ -17,7 +17,6 @@ from .components import Axis
 from .lanes import LEAST_VECTORS, is_contiguous, kept_bytes
 from .tiles.panels import panel_rows, panel_step
 from .tiles.register_tile import RegisterTile
-from .tiles.shared_tile import SharedTile
 
 FAR_VECTORS = 8
 """Rows of more vectors lie on different pages sooner than a tile of them is read."""
@@ -49,52 +48,6 @@ for each along the other variable."""
 BLOCKS = (8, 16, 32, 64, 128, 256, 512)
 MOST_PERMUTED = 4
 """Of more loops than these only rotations are tried."""
-
-
-def nodes_of(branch: Branch) -> list[Node]:
-    """Loops over other shared variables, over groups of rows, and what each Einsum does with its rows."""
-    scratch = branch.plan.components.tiles
-    held = SharedTile(branch).nodes()
-    nodes = [*branch.loops, *(held or branch.passes())]
-    turned = list(dict.fromkeys(t for e in branch.segment.einsums for t in branch.turned(e))) if branch.rows and scratch else []
-    registers = _in_registers(branch, turned)
-    parts = [OwnLoops(branch, einsum).nodes() for einsum in branch.segment.einsums]
-    if registers:
-        nodes += registers
-    elif branch.rows and scratch:
-        near = turned if _have_room(branch, turned) else []
-        nodes += [Storage((t,), scratch) for t in (*near, *branch.segment.kept) if t not in branch.held]
-    if len(parts) == 1:
-        return [*nodes, *parts[0]]
-    return [*nodes, Sequential(tuple(Nested(tuple(part)) for part in parts))]
-
-
-def _have_room(branch: Branch, turned: Sequence[str]) -> bool:
-    """Whether local memory holds what a group's rows need of these inputs."""
-    held = 0
-    for tensor in turned:
-        reads = [(branch.tiles[e.name], a) for e in branch.segment.einsums for a in e.operands if a.tensor == tensor]
-        tiles = [prod(tile[v] for v in access.variables) for tile, access in reads]
-        held += max(tiles) * np.dtype(branch.segment.cascade.tensors[tensor].dtype).itemsize
-    return held <= branch.plan.target.limits.local_bytes
-
-
-def _in_registers(branch: Branch, turned: Sequence[str]) -> list[Node]:
-    """The loop over vectors of rows, and the inputs that are turned for each into registers; none where they are turned in memory near by.
-
-    What a vector of rows needs of them has to fit the registers. All of it is turned in one piece, neighbours' loads together.
-    """
-    (einsum, *others), registers = branch.segment.einsums, branch.plan.components.registers
-    if not turned or others or registers is None or branch.plan.components.on_items:
-        return []
-    row, tiles, width = branch.rows[einsum.name], branch.tiles[einsum.name], branch.plan.width
-    held = sum(prod(tiles[v] for v in access.variables if v != row) for access in einsum.operands if access.tensor in turned)
-    fits = held <= branch.plan.target.vector_registers
-    if not fits or not branch.chooser.choose(Choice("turned", einsum.name, (False, True))):
-        return []
-    nodes: list[Node] = [Temporal(row, width)] if tiles[row] > width else []
-    tiles[row] = min(width, tiles[row])
-    return [*nodes, *(Storage((tensor,), registers) for tensor in turned)]
 
 
 class OwnLoops:

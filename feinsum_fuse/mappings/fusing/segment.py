@@ -317,11 +317,13 @@ class Segment:
         """Whether as many rows as a group needs hold intermediates of no more than ``budget`` bytes."""
         return self.row_bytes(rows) * min(self.least_rows(rows), self.extent(rows)) <= budget
 
-    def row_bytes(self, rows: RowVariables) -> int:
-        """What one iteration's share of the kept intermediates occupies, and of what Einsums go through one after another."""
+    def row_bytes(self, rows: RowVariables, beside: frozenset[str] = frozenset()) -> int:
+        """What one iteration's share of the kept intermediates occupies, and of what Einsums go through one after another; but for what is
+        ``beside``.
+        """
         parts = self.extent(rows) * prod(map(self.extent, self.batches))
         through = {tensor for one, other in combinations(self.einsums, 2) for tensor in gone_through(one, other)}
-        return sum(map(self.around.tensor_bytes, {*self.kept, *through})) // max(1, parts)
+        return sum(map(self.around.tensor_bytes, {*self.kept, *through} - beside)) // max(1, parts)
 
     def shared_bytes(self, rows: RowVariables) -> int:
         """What all rows use of inputs and of what other segments write: of one problem, and of what each has for itself that one's."""
