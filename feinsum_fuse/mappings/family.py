@@ -51,7 +51,7 @@ CHOICE_KINDS = constantdict(
         "call": "whether a function that is known for such an Einsum computes what a group does of it",
         "grid": "where lanes are work-items: rows of each one's tile, where those of a group go along two axes; or that they do not",
         "second": "the rank variable that makes a register tile of the lanes",
-        "along": "where there are no lanes: the other rank variable of the register tile",
+        "along": "where the register tile does not go along the lanes: its other rank variable",
         "vectors": "the register tile's size along the lanes, in vectors",
         "down": "the register tile's size along the other variable",
         "block": "iterations of the longest reduction between two sums in memory",

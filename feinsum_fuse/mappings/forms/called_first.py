@@ -19,7 +19,7 @@ from .reduction_parts import called_cycles
 
 AGAIN = 4
 """How many times a function's result is used at least: it is stored and loaded once more, which takes as long as few operations."""
-LONG = 4
+LONG_CALLS = 4
 """Cycles that functions of a factor take at least, so that its store and its load are less than what is saved."""
 USED = 64
 """How many times a result of arithmetic is used at least. Lanes share a use, so that these are a few operations on vectors beside its store
@@ -58,7 +58,7 @@ def calls_first(cascade: Cascade, einsum: Einsum, target: Target) -> Contraction
 def _is_called_again(einsum: Einsum, factor: Factor, most: int) -> bool:
     """Whether a factor of an operand calls functions that take long, has at ``most`` so many results, and each is used several times."""
     results = _results(einsum, factor)
-    return 0 < results <= most and called_cycles(factor.expression) >= LONG and einsum.box_points >= AGAIN * results
+    return 0 < results <= most and called_cycles(factor.expression) >= LONG_CALLS and einsum.box_points >= AGAIN * results
 
 
 def _is_computed_again(einsum: Einsum, factor: Factor, most: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...cascades.terms import Einsum
-from ..forms.called_first import LONG
+from ..forms.called_first import LONG_CALLS
 from ..forms.reduction_parts import called_cycles
 from .segment import Segment
 
@@ -44,7 +44,7 @@ def _renamed(product: Einsum, einsum: Einsum, axes: Mapping[str, tuple[str, ...]
     if einsum.reduces or not einsum.has_injective_output or einsum.guards or einsum.is_recurrence or einsum.is_copy:
         return None
     read = [dict(zip(axes[a.tensor], (i.bare or "" for i in a.indices), strict=True)) for a in einsum.operands if a.tensor in axes]
-    if not read or any(one != read[0] for one in read) or called_cycles(einsum.map) >= LONG:
+    if not read or any(one != read[0] for one in read) or called_cycles(einsum.map) >= LONG_CALLS:
         return None
     if sorted(read[0].values()) != sorted(einsum.output_variables):
         return None

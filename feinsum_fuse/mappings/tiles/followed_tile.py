@@ -13,6 +13,7 @@ from ...formats.mapping import Node, Spatial, Storage, Temporal
 from ...lowering.implied_steps import KERNEL_STATEMENTS
 from ..branches import Branch
 from ..fusing.following import followers, is_held
+from ..lanes import is_contiguous
 
 PART = 2
 """Register tiles and what follows them are written out as far as they are one part of so many of what a kernel may have."""
@@ -81,12 +82,17 @@ def _place(nodes: Sequence[Node], product: Einsum, register: str | None) -> int 
 
 
 def _with_lanes(branch: Branch, product: Einsum) -> dict[str, dict[str, str]]:
-    """The Einsums that follow a product and have their lanes where it has its own. Nobody else reads its sums."""
+    """The Einsums that follow a product and have their lanes where it has its own, as neighbours of all that they read and write: what is
+    turned for lanes goes in blocks of whole vectors. Nobody else reads the product's sums.
+    """
     lane, found = branch.lanes[product.name], dict[str, dict[str, str]]()
     if branch.plan.components.on_items or branch.held or lane is None:
         return found
-    for name, renamed in followers(branch.segment, product).items():
-        if renamed.get(lane) != branch.lanes[name]:
+    behind = followers(branch.segment, product)
+    for einsum in (einsum for einsum in branch.segment.einsums if einsum.name in behind):
+        own = behind[einsum.name].get(lane)
+        touched = [access for access in (*einsum.operands, einsum.output) if own in access.variables]
+        if own is None or own != branch.lanes[einsum.name] or not all(is_contiguous(access, own) for access in touched):
             break
-        found[name] = renamed
+        found[einsum.name] = behind[einsum.name]
     return found if is_held(branch.segment, product, {product.name, *found}) else {}

@@ -22,7 +22,7 @@ HARDLY_MORE = 1.03
 COPY_USES = 8
 """Register tiles at least that use a copy of vectors which lie in two lines each: a load from two lines takes the place of two, the copy of
 a vector that of such a load and a store."""
-Tile = tuple[int, int]
+TileSides = tuple[int, int]
 """Vectors along the lanes, and rows."""
 
 
@@ -61,7 +61,7 @@ class SharedTile:
             nodes += [Storage((self.last.output.tensor,), registers), *(node for step in self.steps for node in self.branch.cut(step, 1))]
         return [*nodes, *(Storage((tensor,), registers) for tensor in self.segment.kept)]
 
-    def _tile(self, options: Mapping[Tile, float]) -> Tile:
+    def _tile(self, options: Mapping[TileSides, float]) -> TileSides:
         """The register tile that is chosen of these."""
         usual, widths = self._cheapest(options), list(dict.fromkeys(vectors for vectors, _ in options))
         vectors = self.branch.chooser.choose(Choice.of("vectors", self.name, usual[0], widths))
@@ -89,12 +89,12 @@ class SharedTile:
                     return {}
         return step
 
-    def _ways(self) -> dict[bool, dict[Tile, float]]:
+    def _ways(self) -> dict[bool, dict[TileSides, float]]:
         """Whether results are handed on step by step -> the register tiles that registers hold then, if there are any."""
         found = {way: self._options(stepwise=way) for way in ((False, True) if self.steps else (False,))}
         return {way: options for way, options in found.items() if options}
 
-    def _options(self, *, stepwise: bool) -> dict[Tile, float]:
+    def _options(self, *, stepwise: bool) -> dict[TileSides, float]:
         """Vectors along the lanes and rows of tiles that registers hold and whose loops are written out, each with what a row costs."""
         first = self.segment.einsums[0]
         rows = self.branch.tiles[first.name][self.branch.rows[first.name]]
@@ -112,7 +112,7 @@ class SharedTile:
         ones = {name: [step[name] for step in self.steps] if stepwise else [] for name in self.segment.names}
         return {name: {**self.branch.tiles[name], **dict.fromkeys(ones[name], 1)} for name in self.segment.names}
 
-    def _cheapest(self, options: Mapping[Tile, float]) -> Tile:
+    def _cheapest(self, options: Mapping[TileSides, float]) -> TileSides:
         """The tile whose rows cost least; of those that cost hardly more the smallest, which leaves registers for what is loaded ahead."""
         least = min(options.values())
         return min((tile for tile, cost in options.items() if cost <= HARDLY_MORE * least), key=lambda tile: (prod(tile), options[tile]))
