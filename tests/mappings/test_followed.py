@@ -18,7 +18,7 @@ from tests.cascades.randomness import random_inputs
 
 TARGET = replace(ANY_DEVICE, units=2, vector_bytes=64, vector_registers=32)
 PRODUCT = "T[m, n] = A[m, k] * W[k, n]"
-SIZES = {"M": 900, "N": 700, "K": 60}
+SIZES = {"M": 900, "N": 256, "K": 60}
 
 
 def of(*lines: str, **sizes: int) -> Cascade:
@@ -44,7 +44,7 @@ def mapping(cascade: Cascade, target: Target = TARGET, **given: object) -> tuple
     ],
 )
 def test_what_follows_a_product(lines: tuple[str, ...], held: str) -> None:
-    sizes = {**SIZES, "I": 900, "J": 700, "L": 20}
+    sizes = {**SIZES, "I": 900, "J": 256, "L": 80}
     cascade = of(*lines, **{name: n for name, n in sizes.items() if name.lower() in " ".join(lines)})
     text, taken = mapping(cascade)
     assert taken["followed of T"] is True and f"Register holds {held}\n" in text
