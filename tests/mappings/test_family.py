@@ -76,8 +76,9 @@ def test_every_kind_is_met() -> None:
     handed_on = family(["T[m, f, n] = A[f, m, k] * B[f, k, n]", "Z[m, n] = G[m, f] * T[m, f, n]"], F=2, M=333, N=40, K=40)
     families = (*map(Family, (lanes, none, turned, rows, called)), divergence, norm, family(), family(GATED), items, axes, handed_on)
     drawn = [choice for one in families for seed in range(8) for choice in one.choices(Drawn(Random(seed), 0.5))]
+    biased = family(["T[m, n] = A[m, k] * B[k, n]", "Z[m, n] = T[m, n] + C[n]"], M=333, N=256, K=60)
     problems = family(["Z[b, m, n] = A[b, m, k] * B[b, k, n]"], B=2048, M=20, N=20, K=20)
-    assert {choice.kind for choice in (*drawn, *norm.choices(), *problems.choices())} == set(CHOICE_KINDS)
+    assert {choice.kind for choice in (*drawn, *norm.choices(), *problems.choices(), *biased.choices())} == set(CHOICE_KINDS)
 
 
 NORM = ["Q[m] = X[m, k] * X[m, k]", "Y[m, k] = X[m, k] * G[k] / sqrt(Q[m] + 1)"]
