@@ -181,7 +181,7 @@ class GroupRows:
         def longest(tile: int) -> float:
             full, rest = divmod(extent, tile)
             stretch = stretch_of(([tile] * full + [rest] * (rest > 0)) * problems, units, self.plan.target.group_parts)
-            return stretch * self._read_anew(rows, tile)
+            return stretch * self._read_anew(rows, tile) * self._loaded(rows, tile)
 
         lanes = lanes_of(self.segment, rows, tile, self.plan.width, sums=self.plan.sums).chosen
         least = min(tile, max(self._called_rows(), word_columns(self.segment, rows, self.plan.width, sums=self.plan.sums)))
@@ -201,6 +201,19 @@ class GroupRows:
             are_whole = self.in_vectors(rows, lanes, UNEVEN - 1) or min(map(longest, whole)) <= DEARER * min(map(longest, parts))
             found = min(whole if are_whole else parts, key=longest)
         return found if longest(tile) > UNEVEN * longest(found) else tile
+
+    def _loaded(self, rows: RowVariables, tile: int) -> float:
+        """What a product whose lanes are rows takes, with the loads of its register tiles: those of fewer vectors load more for each
+        multiply-add.
+        """
+        target, width = self.plan.target, self.plan.width
+        lanes = lanes_of(self.segment, rows, tile, width, sums=self.plan.sums).chosen
+        along = [e for e in self.segment.einsums if e.reduces and lanes[e.name] == rows[e.name] and len(e.output_variables) > 1]
+        if not along or width == 1:
+            return 1.0
+        vectors = min(MOST_VECTORS, -(-tile // width))
+        down = max(1, target.vector_registers * 3 // 4 // vectors)
+        return 1 + target.load_cost * (vectors + down) / (vectors * down)
 
     def _least(self, rows: RowVariables) -> int:
         """Rows of a group at least."""
