@@ -194,3 +194,10 @@ def test_what_is_computed_first_is_no_reason_to_read_weights_from_memory_for_a_f
     """8 MB for each 13 rows, where groups of columns read all of it once."""
     cascade = suited(ff.cascade("Y[m, n] = A[m, k] * A[m, k] * W[k, n]", sizes={"M": rows, "K": 4000, "N": 500}), TARGET)
     assert [(name, variable) for name, variable, _ in groups(cascade)] == expected
+
+
+@pytest.mark.parametrize(("columns", "tile"), [(544, 64), (416, 48)])
+def test_equal_shares_are_no_reason_for_register_tiles_of_a_vector(columns: int, tile: int) -> None:
+    """Of 34 vectors two cores have 17 each in groups of one, whose register tiles load as often as they multiply."""
+    cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes={"M": 768, "N": columns, "K": 576}), TARGET)
+    assert groups(cascade) == [("B_packed+Z", "n", tile)]
