@@ -62,9 +62,9 @@ def test_merged_parts_of_a_triangle_are_read_in_tiles_that_reach_least_beyond_it
     assert vectors["Z_half"] == 1 < vectors["Z_half_part"]
 
 
-@pytest.mark.parametrize(("rows", "cost", "tile"), [(814, 12.0, 48), (814, 0.0, 16), (500, 12.0, 16)], ids=["far", "free", "near"])
+@pytest.mark.parametrize(("rows", "cost", "tile"), [(814, 12.0, 64), (814, 0.0, 32), (500, 12.0, 32)], ids=["far", "free", "near"])
 def test_groups_take_more_columns_where_each_reads_all_rows_from_afar(rows: int, cost: float, tile: int) -> None:
-    """Of 475 columns groups of 16 leave both cores the same, and so do those of 48, which read far rows a third as often."""
+    """Of 475 columns groups of 32 leave the cores more alike than those of 64, which read far rows half as often."""
     target = replace(TARGET, core_cache_bytes=2 << 20, far_line_cost=cost)
     sizes = {"M": rows, "N": 475, "K": 914}
     cascade = suited(ff.cascade("Z[m, n] = A[m, k] * B[k, n]", sizes=sizes), target)
