@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import loopy as lp
-import numpy as np
 import pytest
 from pytools.persistent_dict import KeyBuilder
 
@@ -10,7 +9,7 @@ from feinsum_fuse.cascades.cascade import Cascade
 from feinsum_fuse.cascades.kernel.tags import EinsumTag, RankVariableTag, TensorTag
 from feinsum_fuse.cascades.kernel.typed_map import LONGEST_PRODUCT, length
 from feinsum_fuse.cascades.names import chosen_names
-from feinsum_fuse.number_types import BFLOAT16
+from feinsum_fuse.number_types import BFLOAT16, type_of
 from tests.cascades.randomness import RandomCascade, largest_error, random_inputs, run
 from tests.sweeps import SEED, sweep_size
 
@@ -28,7 +27,7 @@ def check(cascade: Cascade, seed: int = 0, sizes: dict[str, int] | None = None) 
 
 def test_element_types_are_keys_of_what_loopy_keeps_on_disk() -> None:
     """Since ml_dtypes 0.7 pytools had no key for its type of 16 bits, and such kernels were not written."""
-    types = [np.dtype(name) for name in (BFLOAT16, "float16", "float32", "int8")]
+    types = [type_of(name) for name in (BFLOAT16, "float16", "float32", "int8")]
     keys = {KeyBuilder()(key) for key in (*types, types[0].type(1), types[0].type(2))}
     assert len(keys) == len(types) + 2
 
