@@ -128,7 +128,7 @@ def test_a_survey_runs_from_end_to_end(ended: Path) -> None:
 def test_the_archive_has_everything_but_the_database(ended: Path, tmp_path: Path) -> None:
     with tarfile.open(ended) as tar:
         names = set(tar.getnames())
-        tar.extractall(tmp_path, filter="data")
+        tar.extractall(tmp_path, members=[member for member in tar if member.isfile()])  # Python 3.11.2 knows no filters
     assert {"found/summary.txt", "found/facts.jsonl", "found/records/smoke.jsonl", "found/logs/devices.log"} <= names
     assert any(name.startswith("found/opencl/smoke") for name in names) and any(name.startswith("found/specs/trees") for name in names)
     assert not any("sqlite" in name for name in names)
