@@ -16,7 +16,7 @@ from ..schedule.target import Target
 from .components import Plan
 from .fusing.following import held_in_tiles
 from .fusing.segment import GROUP_POINTS, KERNEL_POINTS, ROW_PARTS, RowVariables, Segment
-from .lanes import MOST_VECTORS, MOVED, is_contiguous, is_read_across, lanes_of, whole_columns, whole_vectors, word_columns
+from .lanes import MOST_VECTORS, MOVED, is_contiguous, is_read_across, lanes_of, loads_beside, whole_columns, whole_vectors, word_columns
 
 COMMON_TILE = 64
 """Rows of a group of large problems."""
@@ -213,7 +213,7 @@ class GroupRows:
             return 1.0
         vectors = min(MOST_VECTORS, -(-tile // width))
         down = max(1, target.vector_registers * 3 // 4 // vectors)
-        return 1 + target.load_cost * (vectors + down) / (vectors * down)
+        return 1 + loads_beside(target, vectors, down)
 
     def _least(self, rows: RowVariables) -> int:
         """Rows of a group at least."""

@@ -189,6 +189,11 @@ def _across_lines(einsum: Einsum) -> int:
     return sum(not is_contiguous(access, last) for access in whole)
 
 
+def loads_beside(target: Target, vectors: int, down: int) -> float:
+    """What a register tile of so many vectors and rows loads for each of its multiply-adds, in multiply-adds."""
+    return target.load_cost * (vectors + down) / (vectors * down)
+
+
 def lanes_for_each(size: int, width: int) -> float:
     """How many lanes whole vectors have for each of so many iterations."""
     return -(-size // width) * width / size

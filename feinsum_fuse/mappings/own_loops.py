@@ -346,7 +346,9 @@ class OwnLoops:
         return 1 << max(1, self.branch.plan.target.limits.local_bytes // 2 // row).bit_length() - 1
 
     def _copied_near(self, copies: Sequence[str], gathered: Sequence[str]) -> int:
-        """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache."""
+        """Iterations of the reductions that a copied tile is for: what a first-level cache holds; if it has more rows, a core's cache. Of
+        products in lanes, each of which is one, those whose panel fills half of a core's cache.
+        """
         plan = self.branch.plan
         if self.registers.are_batches:
             return max(1, panel_rows(plan.target, sum(panel_step(self.registers, a) for a in self.einsum.operands if a.tensor in copies)))

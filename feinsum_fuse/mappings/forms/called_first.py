@@ -29,9 +29,9 @@ and its load; a ratio of counts, the same on every target."""
 def calls_first(cascade: Cascade, einsum: Einsum, target: Target) -> ContractionOrder | None:
     """The order in which such factors are intermediates: ``Z[m,n] = sum(exp(A[m,k]) * B[k,n])`` with ``Z_part1[m,k] = exp(A[m,k])``.
 
-    As it stands each of the ``n`` computes the same function anew. ``None`` where there is no such factor, where nothing is added up, so
-    that every point is written, which takes longer, where the Einsum is no sum of a product, or where it ends at a diagonal: what lies
-    beyond is not computed as it stands, and would be in an intermediate.
+    As it stands each of the ``n`` computes the same function anew, or of two factors the same arithmetic. ``None`` where there is no such
+    factor, where nothing is added up, so that every point is written, which takes longer, where the Einsum is no sum of a product, or where
+    it ends at a diagonal: what lies beyond is not computed as it stands, and would be in an intermediate.
     """
     if target.lanes_are_items or not einsum.reduction_variables or cut_by_diagonal(einsum.map) is not None:
         return None

@@ -120,7 +120,7 @@ def _fits(segment: Segment, budget: int) -> bool:
 
 
 def _leaves_too_few(segment: Segment, longer: Segment, groups: int) -> bool:
-    """Whether an Einsum has rows for so many groups by itself, but not together with the copies before it."""
+    """Whether an Einsum has rows for so many groups by itself, but not together with what sums up nothing before it, as copies."""
     if any(einsum.reduces for einsum in segment.einsums):
         return False
     alone = Segment.of(segment.around, longer.einsums[-1])

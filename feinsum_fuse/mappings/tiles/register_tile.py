@@ -16,7 +16,7 @@ from ...number_types import kind_of
 from ...schedule.target import USED_FROM_MEMORY
 from ..branches import NEAREST_PART, Branch
 from ..choices import Choice
-from ..lanes import MOST_VECTORS, is_contiguous, is_far, is_one_stream, reduced_in_order, step_of
+from ..lanes import MOST_VECTORS, is_contiguous, is_far, is_one_stream, loads_beside, reduced_in_order, step_of
 
 CUT = 0.5
 """What a register tile that is cut at the end of a loop costs more, as a part of a whole one: its statements stand under conditions. Such
@@ -219,7 +219,7 @@ class RegisterTile:
         return {one} in reads and {other} in reads
 
     def along(self, second: str | None) -> str | None:
-        """The other side of a register tile of scalars, or of vectors that are summed up."""
+        """The other side of a register tile that does not go along its lanes: of scalars, of vectors that are summed up, or of batches."""
         if second is None:
             return None
         found = [v for v in self.einsum.output_variables if v not in {second, self.lane} and self.tiles[v] > 1]
@@ -357,7 +357,7 @@ class RegisterTile:
     def _beside(self, vectors: int, down: int, second: str) -> float:
         """What a multiply-add costs more than itself: its share of loads, of sums beside it, of tiles that are cut at a loop's end."""
         length = self.tiles[second]
-        shared = self.branch.plan.target.load_cost * (vectors + down) / (vectors * down) + (1 / down if self.flips else 0)
+        shared = loads_beside(self.branch.plan.target, vectors, down) + (1 / down if self.flips else 0)
         return shared + (CUT / -(-length // down) if length % down else 0)
 
     def _cost(self, vectors: int, along: str, second: str | None) -> tuple[float, int]:
